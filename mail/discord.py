@@ -16,7 +16,6 @@ TIMEOUT_SECONDS = 10
 MAX_AGE_SECONDS = 300
 
 PING: Final = 1
-COMPONENT: Final = 3
 _PONG: Final = 1
 _MESSAGE: Final = 4
 _UPDATE: Final = 7

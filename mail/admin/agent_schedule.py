@@ -14,13 +14,13 @@ from interfaces.admin.base import code_block, column
 from interfaces.admin.operations import OperationForm, OptionalReasonForm
 from jobs.admin.base import age, age_column
 from mail.admin.filters import EnabledFilter
+from mail.admin.mailbox_choice import MailboxChoice
 from mail.admin.operation import MailOperation
 from mail.admin.scoped import NewScopedForm, ScopedAdmin, may_make
 from mail.admin.timetable_form import TimetableFields, timetable_text
-from mail.models import AgentProfile, AgentSchedule, MailAccount
+from mail.models import AgentProfile, AgentSchedule
 from mail.models.agent_schedule import MAX_NAME_LENGTH, MAX_PROMPT_LENGTH
 from mail.services.agents import schedules
-from mail.services.mailboxes.content_access import readable
 from tenants.admin.filters import FirmFilter
 from tenants.models import Firm, Role
 
@@ -29,9 +29,7 @@ class AgentScheduleForm(TimetableFields):
     """What an agent is asked, in which mailbox, and when."""
 
     name = forms.CharField(max_length=MAX_NAME_LENGTH)
-    account_id = forms.ModelChoiceField(
-        queryset=MailAccount.objects.unscoped("set for each form").none(), label="Mailbox"
-    )
+    account_id = MailboxChoice()
     profile_id = forms.ModelChoiceField(
         queryset=AgentProfile.objects.unscoped("set for each form").none(), label="Agent"
     )
@@ -45,19 +43,13 @@ class AgentScheduleForm(TimetableFields):
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Offer mailboxes that the user may read, and start from the schedule as it is."""
         super().prepare(request, row)
-        accounts = MailAccount.objects.filter(readable(request.user.pk)).order_by("address")
         profiles = AgentProfile.objects.order_by("name", "pk")
         if row is not None:
-            accounts, profiles = (rows.filter(firm_id=row.firm_id) for rows in (accounts, profiles))
+            profiles = profiles.filter(firm_id=row.firm_id)
             names = ("name", "account_id", "profile_id", "prompt", "enabled")
             self.initial.update({name: getattr(row, name) for name in names})
-        self.fields["account_id"].queryset = accounts  # type: ignore[attr-defined]
+        self.fields["account_id"].offer(request, row)  # type: ignore[attr-defined]
         self.fields["profile_id"].queryset = profiles  # type: ignore[attr-defined]
-
-    def clean_account_id(self) -> UUID:
-        """Return the mailbox's id."""
-        chosen: UUID = self.cleaned_data["account_id"].pk
-        return chosen
 
     def clean_profile_id(self) -> UUID:
         """Return the profile's id."""

@@ -11,16 +11,16 @@ from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from interfaces.admin.base import column
-from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm
+from interfaces.admin.operations import OperationForm, OptionalReasonForm
 from jobs.admin.base import age_column, exact
 from jobs.models.notifications import MAX_TARGET_LENGTH
-from mail.admin.base import MailAdmin
 from mail.admin.operation import MailOperation
+from mail.admin.personal import PersonalAdmin
 from mail.admin.scoped import NewScopedForm
 from mail.models import NotificationPreference
 from mail.models.recurring import MAX_ZONE_LENGTH
 from mail.services.reminders import preferences
-from tenants.admin.base import TenantOperationsAdmin, access_in
+from tenants.admin.base import access_in
 from tenants.admin.filters import FirmFilter
 from tenants.models import Firm, Role
 
@@ -155,7 +155,7 @@ def _ways(row: NotificationPreference) -> str:
 
 
 @admin.register(NotificationPreference)
-class NotificationPreferenceAdmin(TenantOperationsAdmin, MailAdmin):
+class NotificationPreferenceAdmin(PersonalAdmin):
     """How people want to be notified."""
 
     list_operations = (NEW,)
@@ -186,11 +186,3 @@ class NotificationPreferenceAdmin(TenantOperationsAdmin, MailAdmin):
         """Show everybody their own, and an admin those of the firm."""
         rows: QuerySet[Any] = super().get_queryset(request)
         return preferences.visible(rows, request.user.pk, access_in(request).firms(Role.ADMIN))
-
-    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
-        """Allow its person everything, and an admin to reset it."""
-        if row is None:
-            return super().may(request, operation, row)
-        if row.user_id == request.user.pk:
-            return access_in(request).may(Role.VIEWER, row.firm_id)
-        return operation.name != "edit" and super().may(request, operation, row)

@@ -47,17 +47,13 @@ def _unless(*statuses: OutboundStatus) -> Any:
     def obstacle(outbound: OutboundMessage) -> str:
         if outbound.status in statuses:
             return ""
-        return f"It is {outbound.get_status_display().lower()}."
+        return outbound_operations.state_in_words(outbound)
 
     return obstacle
 
 
 def _seen(outbound: OutboundMessage) -> str:
     return f"{outbound.status} {outbound.releases}"
-
-
-def _report(outbound: OutboundMessage) -> str:
-    return f"The message is {outbound.get_status_display().lower()}."
 
 
 @admin.register(OutboundMessage)
@@ -74,7 +70,7 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
             obstacle=_unless(OutboundStatus.APPROVED_PENDING, OutboundStatus.QUEUED),
             seen=_seen,
             perform=outbound_operations.cancel_outbound,
-            report=_report,
+            report=outbound_operations.state_in_words,
         ),
         MailboxOperation(
             name="mark-sent",
@@ -84,7 +80,7 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
             obstacle=_unless(OutboundStatus.UNKNOWN),
             seen=_seen,
             perform=outbound_operations.mark_sent,
-            report=_report,
+            report=outbound_operations.state_in_words,
         ),
         MailboxOperation(
             name="send-again",
@@ -96,7 +92,7 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
             obstacle=outbound_operations.why_not_sendable,
             seen=_seen,
             perform=outbound_operations.send_again,
-            report=_report,
+            report=outbound_operations.state_in_words,
         ),
     )
     list_display = ("line", "state", "kind", "account", "firm", "made", "gone")

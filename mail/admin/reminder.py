@@ -10,17 +10,17 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from interfaces.admin.base import column
-from interfaces.admin.operations import Operation, OptionalReasonForm
+from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import age, age_column
-from mail.admin.base import MailAdmin, if_readable, message_link
+from mail.admin.base import if_readable, message_link
 from mail.admin.filters import ReminderStatusFilter
 from mail.admin.operation import MailOperation
+from mail.admin.personal import PersonalAdmin
 from mail.admin.scoped import NewScopedForm
 from mail.admin.timetable_form import TimetableFields, timetable_text
 from mail.models import Reminder, ReminderStatus
 from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
 from mail.services.reminders import reminders
-from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import FirmFilter
 from tenants.models import Firm, Role
 
@@ -132,7 +132,7 @@ OPERATIONS = (
 
 
 @admin.register(Reminder)
-class ReminderAdmin(TenantOperationsAdmin, MailAdmin):
+class ReminderAdmin(PersonalAdmin):
     """Reminders, the latest made first."""
 
     list_operations = (NEW,)
@@ -162,11 +162,3 @@ class ReminderAdmin(TenantOperationsAdmin, MailAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Mark the user's own, as `is_readable`."""
         return reminders.with_readability(super().get_queryset(request), request.user.pk)
-
-    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
-        """Allow its person everything, and an admin to end it."""
-        if row is None:
-            return super().may(request, operation, row)
-        if row.user_id == request.user.pk:
-            return access_in(request).may(Role.VIEWER, row.firm_id)
-        return operation.name != "edit" and super().may(request, operation, row)

@@ -14,9 +14,10 @@ from interfaces.admin.operations import Operation, OperationForm, OptionalReason
 from jobs.admin.base import age_column
 from mail.admin.base import json_block
 from mail.admin.filters import EnabledFilter
+from mail.admin.mailbox_choice import MailboxChoice
 from mail.admin.operation import MailOperation
 from mail.admin.scoped import NewScopedForm, ScopedAdmin, checked_move, may_make
-from mail.models import Contact, MailAccount, ReplySettings, ReplyStyle, ReplyTemplate
+from mail.models import Contact, ReplySettings, ReplyStyle, ReplyTemplate
 from mail.models.account import MAX_ADDRESS_LENGTH
 from mail.models.reply_settings import (
     MAX_LANGUAGE_LENGTH,
@@ -32,7 +33,6 @@ from mail.services.drafting.reply_rows import (
     create_reply_row,
     delete_reply_row,
 )
-from mail.services.mailboxes.content_access import readable
 from tenants.admin.filters import FirmFilter
 from tenants.models import Firm, Role
 
@@ -40,28 +40,16 @@ from tenants.models import Firm, Role
 class _ReplyFields(OperationForm):
     """For which mailbox a row holds."""
 
-    account_id = forms.ModelChoiceField(
-        queryset=MailAccount.objects.unscoped("set for each form").none(),
-        required=False,
-        label="Mailbox",
-        empty_label="Every mailbox of the firm",
-    )
+    account_id = MailboxChoice(required=False, empty_label="Every mailbox of the firm")
     model: ClassVar[type[ReplyRow]]
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Start from the row as it is; offer the mailboxes whose mail the user may read."""
         super().prepare(request, row)
-        accounts = MailAccount.objects.filter(readable(request.user.pk)).order_by("address")
         if row is not None:
-            accounts = accounts.filter(firm_id=row.firm_id)
             self.initial = {name: getattr(row, name) for name in SETTINGS[self.model]}
             self.initial["account_id"] = row.account_id
-        self.fields["account_id"].queryset = accounts  # type: ignore[attr-defined]
-
-    def clean_account_id(self) -> Any:
-        """Return the mailbox's id."""
-        account = self.cleaned_data["account_id"]
-        return None if account is None else account.pk
+        self.fields["account_id"].offer(request, row)  # type: ignore[attr-defined]
 
 
 class SettingsForm(_ReplyFields):

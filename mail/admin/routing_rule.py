@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from django import forms
 from django.contrib import admin
@@ -17,8 +16,9 @@ from jobs.admin.base import pretty_json
 from jobs.admin.payload_field import PayloadField
 from mail.admin.base import MailAdmin
 from mail.admin.filters import EnabledFilter
+from mail.admin.mailbox_choice import MailboxChoice
 from mail.admin.operation import MailOperation
-from mail.models import MailAccount, Route, RoutingRule
+from mail.models import Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.mailboxes.content_access import readable
 from mail.services.rules import routing_operations
@@ -34,12 +34,7 @@ class RoutingForm(OperationForm):
     """A routing rule's settings."""
 
     name = forms.CharField(max_length=MAX_NAME_LENGTH)
-    account_id = forms.ModelChoiceField(
-        queryset=MailAccount.objects.unscoped("set for each form").none(),
-        required=False,
-        label="Mailbox",
-        empty_label="Every mailbox of the firm",
-    )
+    account_id = MailboxChoice(required=False, empty_label="Every mailbox of the firm")
     position = forms.IntegerField(
         initial=100, min_value=0, max_value=MAX_PRIORITY, help_text="Lower is asked first."
     )
@@ -60,21 +55,14 @@ class RoutingForm(OperationForm):
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Offer the mailboxes whose mail the user may read, and start from the rule as it is."""
-        accounts = MailAccount.objects.filter(readable(request.user.pk)).order_by("address")
         if row is not None:
-            accounts = accounts.filter(firm_id=row.firm_id)
             self.initial = {
                 name: getattr(row, name) for name in routing_operations.SETTINGS if name != "match"
             }
         stored = {} if row is None else row.match
         self.fields["match"].show(stored)  # type: ignore[attr-defined]  # a payload field
-        self.fields["account_id"].queryset = accounts  # type: ignore[attr-defined]
+        self.fields["account_id"].offer(request, row)  # type: ignore[attr-defined]
         self._stored = stored
-
-    def clean_account_id(self) -> UUID | None:
-        """Return the mailbox's id."""
-        account = self.cleaned_data["account_id"]
-        return None if account is None else account.pk
 
     def clean_match(self) -> Any:
         """Return the conditions, those it started from where they are unchanged."""

@@ -13,6 +13,7 @@ from django.http import HttpRequest
 
 from interfaces.admin.operations import Operation, OperationForm, OperationRefused
 from mail.admin.base import MailAdmin
+from mail.admin.mailbox_choice import MailboxChoice
 from mail.models import MAX_ADDRESS_LENGTH, MailAccount, Scope
 from mail.services.mailboxes.content_access import readable
 from tenants.access import access_of
@@ -52,12 +53,7 @@ def checked_move(change: Callable[..., T]) -> Callable[..., T]:
 class ScopeFields(OperationForm):
     """Whose mail a row is about."""
 
-    account_id = forms.ModelChoiceField(
-        queryset=MailAccount.objects.unscoped("set for each form").none(),
-        required=False,
-        label="Mailbox",
-        empty_label="Every mailbox of the firm",
-    )
+    account_id = MailboxChoice(required=False, empty_label="Every mailbox of the firm")
     scope = forms.ChoiceField(choices=Scope.choices, label="Holds for")
     scope_ref = forms.CharField(
         required=False,
@@ -69,15 +65,7 @@ class ScopeFields(OperationForm):
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Offer the mailboxes whose mail the user may read."""
         super().prepare(request, row)
-        accounts = MailAccount.objects.filter(readable(request.user.pk)).order_by("address")
-        if row is not None:
-            accounts = accounts.filter(firm_id=row.firm_id)
-        self.fields["account_id"].queryset = accounts  # type: ignore[attr-defined]
-
-    def clean_account_id(self) -> UUID | None:
-        """Return the mailbox's id."""
-        account = self.cleaned_data["account_id"]
-        return None if account is None else account.pk
+        self.fields["account_id"].offer(request, row)  # type: ignore[attr-defined]
 
 
 class NewScopedForm(SingleFirmForm):

@@ -131,8 +131,9 @@ class Drafts(ContentView):
     @operation(
         "Rework a draft",
         "It is written anew, three times at most; one that the person has edited stays beside the "
-        "new one. Orders given before that begins are carried out together. Needs the role operator, and the right to read the mailbox. 409 where it is not "
-        "in Gmail, is being reworked, or was reworked three times.",
+        "new one. Orders given before that begins are carried out together. Needs the role "
+        "operator, and the right to read the mailbox. 409 where it is not in Gmail, is being "
+        "reworked, or was reworked three times.",
         body=ReworkBody,
         answers={HTTPStatus.OK: _DRAFT},
         example=example("Rework", instruction="Shorter, and offer a call on Friday"),

@@ -18,6 +18,9 @@ from mail.text.parsed import Address
 OUTBOUND_HEADER: Final = "X-Mailroom-Message"
 """Carries the id of the OutboundMessage; mail that carries it is never answered automatically."""
 
+NAMELESS: Final = "attachment"
+"""The name of an attachment that has none."""
+
 MAX_ADDRESS_CHARS: Final = 320
 MAX_HEADER_CHARS: Final = 10_000
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
@@ -184,5 +187,5 @@ def _attach(message: EmailMessage, file: OutgoingFile) -> None:
         # As bytes of no type: the library would parse and rewrite what must stay as it is.
         maintype, subtype = "application", "octet-stream"
     message.add_attachment(
-        file.content, maintype=maintype, subtype=subtype, filename=file.filename or "attachment"
+        file.content, maintype=maintype, subtype=subtype, filename=file.filename or NAMELESS
     )

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from google.auth.exceptions import GoogleAuthError
 
 from interfaces.strict_json import without_repeats
+from jobs.registry.declaration import is_name
 
 ISSUERS = frozenset({"https://accounts.google.com", "accounts.google.com"})
 ALGORITHM = "RS256"
@@ -125,7 +126,7 @@ def read_notification(body: bytes) -> Notification:
     if not isinstance(message, dict):
         raise PushMalformed("message", "must be an object")
     message_id = message.get("messageId", message.get("message_id"))
-    if not isinstance(message_id, str) or not 0 < len(message_id) <= MAX_ID_LENGTH:
+    if not isinstance(message_id, str) or not is_name(message_id, MAX_ID_LENGTH):
         raise PushMalformed("message.messageId", f"must have 1 to {MAX_ID_LENGTH} characters")
     data = _json_object(_decoded(message.get("data")), "message.data")
     return Notification(_address(data), _history_id(data), message_id)
@@ -154,11 +155,7 @@ def _decoded(data: object) -> bytes:
 
 def _address(data: Mapping[str, Any]) -> str:
     address = data.get("emailAddress")
-    if (
-        not isinstance(address, str)
-        or not 0 < len(address) <= MAX_ADDRESS_LENGTH
-        or "\0" in address
-    ):
+    if not isinstance(address, str) or not is_name(address, MAX_ADDRESS_LENGTH):
         raise PushMalformed("message.data.emailAddress", "must be a mail address")
     return address.strip().lower()
 

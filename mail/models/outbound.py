@@ -116,11 +116,23 @@ class OutboundMessage(TenantModel):
         default="",
         help_text="The draft that Gmail sends, and sends once.",
     )
+    gmail_draft_message_id = models.CharField(
+        max_length=MAX_GMAIL_ID_LENGTH,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The draft's message: an edit in Gmail gives it another id.",
+    )
     history_id = models.BigIntegerField(
         null=True, blank=True, help_text="The mailbox's history id before it was sent."
     )
     missing_since = models.DateTimeField(
         null=True, blank=True, help_text="Since when its draft is gone and nothing sent was found."
+    )
+    in_doubt = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Nobody could tell whether it was sent when a person had it sent anew.",
     )
     gmail_message_id = models.CharField(max_length=MAX_GMAIL_ID_LENGTH, blank=True, default="")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -153,6 +165,11 @@ class OutboundMessage(TenantModel):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} ({self.get_status_display()})"
+
+    @property
+    def may_be_sent(self) -> bool:
+        """Whether Gmail may have sent it, by its draft or by one before."""
+        return bool(self.gmail_draft_id) or self.in_doubt
 
     @property
     def recipients(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 
 class Danger(StrEnum):
@@ -68,14 +68,6 @@ class SafetyVerdict:
     def needs_approval(self) -> bool:
         """Whether the action waits."""
         return bool(self.checks)
-
-    def as_telemetry(self) -> dict[str, Any]:
-        """Return the verdict as a decision stores it."""
-        return {
-            "requires_approval": self.needs_approval,
-            "safety_overrides": list(self.checks),
-            "spared": list(self.spared),
-        }
 
 
 _SPARED: Mapping[SafetyMode, frozenset[Check]] = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -32,6 +32,11 @@ class Address:
     def key(self) -> str:
         """The address for comparisons: lower case."""
         return self.address.lower()
+
+
+def as_stored(addresses: Iterable[Address]) -> list[dict[str, str]]:
+    """Return addresses as a JSON column keeps them."""
+    return [asdict(address) for address in addresses]
 
 
 @dataclass(frozen=True, slots=True)

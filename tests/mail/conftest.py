@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from django.utils import timezone
 from pytest_django import Settings
 
 from mail.gmail.simulator import push
@@ -69,6 +71,15 @@ def pusher(mailbox: Mailbox, settings: Settings, monkeypatch: pytest.MonkeyPatch
     settings.GMAIL_PUBSUB_AUDIENCE = AUDIENCE
     settings.GMAIL_PUBSUB_SERVICE_ACCOUNT = SERVICE_ACCOUNT
     return Pusher(mailbox.simulator)
+
+
+@pytest.fixture
+def one_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the day of the budgets have begun twelve hours ago: none ends while the test runs."""
+    from mail.services.deciding import budget
+
+    began_at = timezone.now() - timedelta(hours=12)
+    monkeypatch.setattr(budget, "_today", lambda: began_at)
 
 
 @pytest.fixture

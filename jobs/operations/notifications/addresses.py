@@ -61,10 +61,19 @@ def parse_url(text: str) -> WebhookURL:
     if "@" in parts.netloc:
         raise AddressRefused("must carry no user and no password")
     host = parts.hostname or ""
-    if not _HOST.fullmatch(host):
+    if not _HOST.fullmatch(host) or not _is_name(host):
         raise AddressRefused("names no host")
     path = parts.path or "/"
     return WebhookURL(parts.scheme, host, port, f"{path}?{parts.query}" if parts.query else path)
+
+
+def _is_name(host: str) -> bool:
+    """Say whether it can be looked up: no part of a name is empty or longer than 63 characters."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def vetted_addresses(url: WebhookURL) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import smtplib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from email.utils import parseaddr
 
 from django.conf import settings
@@ -13,6 +13,7 @@ from jobs.errors import Fatal
 from jobs.execution.context import JobContext
 from jobs.models import NotificationEndpoint
 from jobs.operations.notifications.deliveries import recorded
+from jobs.operations.notifications.notice_mark import NOTICE_HEADER, notice_mark
 from jobs.states import Channel
 
 # From this SMTP code on a server says that trying again cannot help.
@@ -27,9 +28,9 @@ def send_email(
     *,
     event: str = "",
     endpoint: NotificationEndpoint | None = None,
-    headers: Mapping[str, str] | None = None,
+    is_notice: bool = True,
 ) -> None:
-    """Send one e-mail to all of `to`, and record it.
+    """Send one e-mail to all of `to`, and record it; a notice of the service's own is marked as one.
 
     Each attempt of a job sends the same Message-ID: after a crash in between, mail programs show
     the two as one.
@@ -40,9 +41,9 @@ def send_email(
     """
     domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2]
     named = {"Message-ID": f"<{ctx.job_id}@{domain}>", "Auto-Submitted": "auto-generated"}
-    message = EmailMessage(
-        subject=subject, body=body, to=list(to), headers={**named, **(headers or {})}
-    )
+    if is_notice:
+        named[NOTICE_HEADER] = notice_mark(ctx.job_id)
+    message = EmailMessage(subject=subject, body=body, to=list(to), headers=named)
     with recorded(ctx, Channel.EMAIL, ", ".join(to), event=event, endpoint=endpoint):
         try:
             message.send()

@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 import nh3
 
 from mail.gmail.simulator.mime import Part, decode_words
+from mail.text.html_depth import buildable
 
 _SNIPPET_CHARACTERS = 200
 _SEARCHED_CHARACTERS = 64 * 1024
@@ -95,7 +96,7 @@ def _body_text(root: Part) -> str:
 
 
 def _without_tags(markup: str) -> str:
-    spaced = markup[: 8 * _SEARCHED_CHARACTERS].replace("<", " <")
+    spaced = buildable(markup[: 8 * _SEARCHED_CHARACTERS].replace("<", " <"))
     return html.unescape(nh3.clean(spaced, tags=set(), clean_content_tags={"script", "style"}))
 
 

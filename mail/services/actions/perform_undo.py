@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from mail.models import (
     ActionType,
     MailAccount,
     Relation,
+    ThreadStatus,
 )
 from mail.services.actions.actions import (
     fail_action,
@@ -61,12 +63,12 @@ def perform_undo(
     require_order(undo)
     try:
         state = read_state(account, gmail, original.message.gmail_message_id)
-        change, kept = _standing(gmail, original, state)
+        possible, change = _standing(gmail, original, undo, state)
         refusal = start_action(
             undo,
             job_id=job_id,
             labels=state.labels,
-            possible=_inverse(original),
+            possible=possible,
             history_id=state.history_id,
         )
         if refusal is not None:
@@ -79,11 +81,11 @@ def perform_undo(
     with firm_scope(account.firm_id):
         store_labels(account, original.message_id, after, state.cursor)
         before = set((undo.pre_image or {}).get("labels", after))
-        possible = _inverse(original) | LabelChange(add=remade)
+        possible |= LabelChange(add=remade)
         made = LabelChange(
             possible.add & (set(after) - before), possible.remove & (before - set(after))
         )
-        complete_undo(account, original, undo, made, kept)
+        complete_undo(account, original, undo, made, possible.labels - change.labels)
         undo.refresh_from_db()
     return _result(original, undo)
 
@@ -125,9 +127,9 @@ def _inverse(original: Action) -> LabelChange:
 
 
 def _standing(
-    gmail: GmailClient, original: Action, state: MessageState
-) -> tuple[LabelChange, frozenset[str]]:
-    """Return what takes the change back as far as it stands, and the labels that others changed."""
+    gmail: GmailClient, original: Action, undo: Action, state: MessageState
+) -> tuple[LabelChange, LabelChange]:
+    """Return what would take the change back, and the part of it that still stands."""
     wanted = _inverse(original)
     change = wanted.needed(state.labels)
     if change:
@@ -137,7 +139,32 @@ def _standing(
         if leaves & touched:
             touched |= TRASH
         change = change.without(touched)
-    return change, wanted.labels - change.labels
+    before = (undo.pre_image or {}).get("labels", state.labels)
+    if TRASH & wanted.remove & set(before) and TRASH.isdisjoint(change.applied_to(state.labels)):
+        missed = LabelChange(add=_missed_wake(gmail, original))
+        wanted, change = wanted | missed, change | missed.needed(state.labels)
+    return wanted, change
+
+
+def _missed_wake(gmail: GmailClient, original: Action) -> frozenset[str]:
+    """Return the inbox for a message that this action kept in the trash when its snooze ended.
+
+    It would be back there. Nobody wants it there who has marked its thread done, or moved it since.
+    """
+    with firm_scope(original.firm_id):
+        snoozes = Action.objects.select_related("message__thread").filter(
+            message_id=original.message_id,
+            action_type=ActionType.SNOOZE,
+            status=ActionStatus.COMPLETED,
+        )
+        undone = ActionLink.objects.filter(relation=Relation.UNDO_OF, counts=True)
+        last = snoozes.exclude(pk__in=undone.values("effect_id")).order_by("-pk").first()
+    until = ((last and last.undo_hint) or {}).get("snooze_until")
+    if last is None or last.wake_at is not None or until is None or original.executed_at is None:
+        return frozenset()
+    asleep = last.pk < original.pk and original.executed_at < datetime.fromisoformat(until)
+    done = last.message.thread.status == ThreadStatus.ARCHIVED
+    return frozenset() if not asleep or done or changed_by_others(gmail, last, INBOX) else INBOX
 
 
 def _take_back(

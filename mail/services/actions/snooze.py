@@ -53,6 +53,7 @@ from mail.services.syncing.labels import ensure_label, find_label, refresh_label
 from mail.services.timelines.events import record_event
 from tenants.scope import firm_scope
 
+WAKE_TYPE = "unsnooze.gmail"
 # Whoever moved a message there does not want it back in the inbox.
 ELSEWHERE = frozenset({"TRASH", "SPAM"})
 INBOX = frozenset({"INBOX"})
@@ -211,7 +212,7 @@ def end_snoozes(messages: Collection[Message]) -> None:
 def enqueue_wake(action: Action, label_id: str, at: datetime) -> EnqueueResult:
     """Have a snoozed message brought back at that time. Must run in the firm's scope."""
     return enqueue(
-        "unsnooze.gmail",
+        WAKE_TYPE,
         {
             "account_id": action.account_id,
             "message_id": action.message_id,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from mail.models import (
     OutboundStatus,
 )
 from mail.services.actions.actions import fail_action
-from mail.services.actions.snooze import enqueue_wake
+from mail.services.actions.snooze import WAKE_TYPE, enqueue_wake
 from mail.services.sending.send_outcome import fail_send
 from tenants.scope import all_firms, firm_scope
 
@@ -29,6 +30,8 @@ from tenants.scope import all_firms, firm_scope
 MAX_ROWS = 500
 # What a job that is about to wake a message may take.
 WAKE_GRACE = timedelta(minutes=2)
+# What Gmail refuses today it refuses in a minute: a wake that died waits as long again, at most this.
+LONGEST_WAIT = timedelta(hours=1)
 QUESTION_GONE = "What it was about was deleted before anybody approved it"
 _WAITS = Q(status=OutboundStatus.APPROVED_PENDING)
 WHY: dict[str | None, str] = {
@@ -108,9 +111,28 @@ def _wake_overdue() -> int:
             account__connection=Connection.CONNECTED,
         )
         rows = list(overdue.order_by("wake_at")[:MAX_ROWS])
+        died = _deaths(rows) if rows else {}
     woken = 0
     for action in rows:
+        if _is_too_early(action.wake_at, died.get(str(action.pk))):
+            continue
         label_id = (action.undo_hint or {}).get("snooze_label_id", "")
         with firm_scope(action.firm_id):
             woken += enqueue_wake(action, label_id, timezone.now()).created
     return woken
+
+
+def _deaths(snoozes: Sequence[Action]) -> dict[str, datetime]:
+    """Return when the last job that was to wake each of these messages became a dead letter."""
+    ids = [str(action.pk) for action in snoozes]
+    dead = JobQueue.objects.filter(
+        job_type=WAKE_TYPE, status=Status.DLQ, payload__action_id__in=ids
+    )
+    return dict(dead.order_by("completed_at").values_list("payload__action_id", "completed_at"))
+
+
+def _is_too_early(wake_at: datetime | None, died_at: datetime | None) -> bool:
+    """Say whether it is too early to try again what died then."""
+    if wake_at is None or died_at is None:
+        return False
+    return timezone.now() < died_at + min(died_at - wake_at, LONGEST_WAIT)

@@ -193,6 +193,8 @@ def _escalation_email(context: ToolCallContext, recipients: list[str]) -> dict[s
     page = f"{public_url()}{RUN_PAGE.format(context.run.pk)}"
     return {
         "to": recipients,
+        # Else it would come to the agent where its mailbox is the recipient's, who would call again.
+        "is_notice": True,
         "subject": "[Mailroom] An agent asks for a person",
         "body": f"The agent {context.profile.name} asks for a person in {context.account.address}.\n\n"
         f"Why, and what it did:  {page}\n",

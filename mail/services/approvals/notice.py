@@ -25,7 +25,6 @@ from mail.services.approvals.tokens import button_token, link_token
 from mail.services.mailboxes.accounts import has_owner
 from mail.services.mailboxes.content_access import may_read
 from mail.services.send_each_once import send_each_once
-from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
 from mail.text.cleaning import clean_line
 from tenants.models import Membership, Role
 from tenants.scope import firm_scope
@@ -63,8 +62,7 @@ def notify_approval(ctx: JobContext, approval_id: UUID) -> dict[str, Any]:
 
 def _tell(ctx: JobContext, approval: Approval, person: Any) -> None:
     subject = f"[Mailroom] {approval.subject}: yes or no?"
-    headers = {NOTICE_HEADER: notice_mark(approval.pk)}
-    send_email(ctx, [person.email], subject, _body(approval, person), event=EVENT, headers=headers)
+    send_email(ctx, [person.email], subject, _body(approval, person), event=EVENT)
     _note(approval)
 
 

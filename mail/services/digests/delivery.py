@@ -20,7 +20,6 @@ from mail.services.digests.content import Digest, digest_of
 from mail.services.digests.due import mailboxes_of
 from mail.services.reminders.channels import LEFT, send_by_every_channel
 from mail.services.reminders.preferences import Addressee, addressee, find_preference
-from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
 from tenants.models import Membership
 from tenants.scope import firm_scope
 
@@ -88,9 +87,7 @@ def _why_not(
 
 def _email(ctx: JobContext, digest: Digest, address: str) -> None:
     subject = f"[Mailroom] {digest.address}: {digest.summary}"
-    # Its person's mailbox may be one that Mailroom reads.
-    headers = {NOTICE_HEADER: notice_mark(ctx.job_id)}
-    send_email(ctx, [address], subject, digest.text, event=EVENT, headers=headers)
+    send_email(ctx, [address], subject, digest.text, event=EVENT)
 
 
 def _discord(ctx: JobContext, digest: Digest, url: str) -> None:

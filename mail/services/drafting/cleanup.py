@@ -28,11 +28,11 @@ from mail.services.drafting.gmail_drafts import (
     read_draft,
     trash_unless_edited,
 )
-from mail.services.drafting.sent import was_sent
+from mail.services.drafting.sent import sent_at
 from mail.services.drafting.task import skipped
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.timelines.events import record_event
-from mail.services.timelines.threads import newest_first
+from mail.services.timelines.threads import labelled_messages
 from tenants.scope import firm_scope
 
 NO_DRAFT = "The thread has no draft of Mailroom's"
@@ -49,7 +49,7 @@ def mark_done(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
         thread: MailThread | None = _thread(account, thread_id)
         if thread is None:
             return skipped("The thread is gone")
-        messages = _messages(thread)
+        messages = labelled_messages(thread)
         if not suggests:
             _archive(account, messages)
         if thread.status != ThreadStatus.ARCHIVED:
@@ -78,7 +78,7 @@ def check_sent(account: MailAccount, gmail: GmailClient, thread_id: UUID) -> dic
     current = read_draft(gmail, draft.gmail_draft_id)
     if current is not None:
         return _still_there(account, draft, current)
-    return _conclude(account, draft, sent=was_sent(gmail, draft))
+    return _conclude(account, draft, sent=sent_at(gmail, draft) is not None)
 
 
 def withdraw_draft(account: MailAccount, gmail: GmailClient, thread_id: UUID) -> dict[str, Any]:
@@ -93,13 +93,13 @@ def withdraw_draft(account: MailAccount, gmail: GmailClient, thread_id: UUID) ->
         return skipped(NO_DRAFT)
     current = read_draft(gmail, draft.gmail_draft_id)
     if current is None:
-        return _conclude(account, draft, sent=was_sent(gmail, draft))
+        return _conclude(account, draft, sent=sent_at(gmail, draft) is not None)
     if is_edited(draft, current) or not trash_unless_edited(gmail, current):
         with firm_scope(account.firm_id):
             Draft.objects.filter(pk=draft.pk).update(edited=True)
             record_event(EventType.DRAFT_KEPT, account, message=draft.message)
         return {"draft": "kept"}
-    return _end(account, draft, DraftStatus.WITHDRAWN, ThreadStatus.SKIPPED)
+    return end_draft(account, draft, DraftStatus.WITHDRAWN, ThreadStatus.SKIPPED)
 
 
 def _ready_draft(account: MailAccount, thread_id: UUID) -> Draft | None:
@@ -124,8 +124,8 @@ def _still_there(account: MailAccount, draft: Draft, current: GmailDraft) -> dic
 
 def _conclude(account: MailAccount, draft: Draft, *, sent: bool) -> dict[str, Any]:
     if sent:
-        return _end(account, draft, DraftStatus.SENT, ThreadStatus.SENT)
-    return _end(account, draft, DraftStatus.DISCARDED, ThreadStatus.SKIPPED)
+        return end_draft(account, draft, DraftStatus.SENT, ThreadStatus.SENT)
+    return end_draft(account, draft, DraftStatus.DISCARDED, ThreadStatus.SKIPPED)
 
 
 _EVENTS = {
@@ -135,9 +135,10 @@ _EVENTS = {
 }
 
 
-def _end(
+def end_draft(
     account: MailAccount, draft: Draft, status: DraftStatus, thread_status: ThreadStatus
 ) -> dict[str, Any]:
+    """Note what became of a draft that stood; a thread that was drafted stands there, too."""
     with firm_scope(account.firm_id):
         ended = Draft.objects.filter(pk=draft.pk, status=DraftStatus.READY).update(
             status=status, ended_at=Now()
@@ -152,13 +153,11 @@ def _end(
 
 
 def _take_outbox(account: MailAccount, thread: MailThread) -> None:
-    show_state(account.pk, _messages(thread), None, among={LabelKey.OUTBOX, LabelKey.REWORK})
+    show_state(
+        account.pk, labelled_messages(thread), None, among={LabelKey.OUTBOX, LabelKey.REWORK}
+    )
 
 
 def _thread(account: MailAccount, thread_id: UUID) -> MailThread | None:
     found: MailThread | None = MailThread.objects.filter(account=account, pk=thread_id).first()
     return found
-
-
-def _messages(thread: MailThread) -> list[Message]:
-    return list(newest_first(thread).only("firm", "account", "thread", "labels"))

@@ -23,6 +23,7 @@ from mail.gmail.mime import OutgoingMail
 from mail.models import MAX_INSTRUCTION_LENGTH, Draft
 from mail.text.cleaning import clean_text
 from mail.text.html_depth import buildable
+from mail.text.html_text import html_to_text
 from mail.text.parse import parse_message
 from mail.text.parsed import Address, ParsedMail
 
@@ -55,7 +56,13 @@ class GmailDraft:
     content_hash: str
     hash_below: str
     """The content hash as it would be without what stands above the marker."""
-    has_files: bool
+    files: tuple[tuple[str, int], ...]
+    """The names and sizes of what is attached."""
+
+    @property
+    def has_files(self) -> bool:
+        """Whether anything is attached."""
+        return bool(self.files)
 
     @property
     def has_marker(self) -> bool:
@@ -79,10 +86,13 @@ def draft_body(text: str) -> str:
     return f"\n\n{MARKER}\n\n{text}"
 
 
-def content_hash(mail: OutgoingMail) -> str:
-    """Return the hash of what Gmail holds as long as nobody edits it."""
+def content_hash(mail: OutgoingMail, files: Iterable[tuple[str, int]] = ()) -> str:
+    """Return the hash of what Gmail holds as long as nobody edits it; `files` are attached."""
     people = [_keys((mail.sender,)), _keys(mail.to), _keys(mail.cc), _keys(mail.bcc)]
-    return _hash(people, mail.subject, mail.text, _markup(mail.html), [])
+    text = mail.text
+    if mail.html and not text.strip():
+        text = html_to_text(mail.html).shown
+    return _hash(people, mail.subject, text, _markup(mail.html), sorted(files))
 
 
 def is_edited(draft: Draft, current: GmailDraft) -> bool:
@@ -157,7 +167,7 @@ def _parsed(draft_id: str, message: GmailMessage, gmail: GmailClient) -> GmailDr
         text=mail.text,
         content_hash=_hash_of(mail, mail.text, markup),
         hash_below=_hash_of(mail, _from_marker(mail.text), _from_marker(markup)),
-        has_files=bool(mail.attachments),
+        files=tuple((file.filename, file.size) for file in mail.attachments),
     )
 
 

@@ -40,7 +40,7 @@ from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.syncing.ingest import ingest_message
 from mail.services.timelines.correspondents import outline_with_target
 from mail.services.timelines.events import record_event
-from mail.services.timelines.threads import newest_first, newest_to_answer
+from mail.services.timelines.threads import labelled_messages, newest_first, newest_to_answer
 from tenants.scope import firm_scope
 
 
@@ -121,12 +121,13 @@ def draft_on_request(
     """
     with firm_scope(account.firm_id):
         thread = _thread(account, thread_id)
+        message, suggests = _target(thread, message_id), suggests_only(account)
         if thread.status == ThreadStatus.DRAFTED:
-            return skipped("The thread is drafted already")
-        message = _target(thread, message_id)
+            left = _leave_drafted(account, thread, message, suggests=suggests)
+            if left is not None:
+                return left
         if message is None:
             return skipped("The thread has no message from anybody else")
-        suggests = suggests_only(account)
         reason = SUGGESTS_ONLY if suggests else why_not_answered(account, message)
         if reason:
             # No draft, but what the thread is the person has said all the same.
@@ -145,6 +146,28 @@ def draft_on_request(
     )
     notes = next(iter(foreign_drafts(task)), None)
     return write_draft(replace(task, instruction=_order(notes)), notes)
+
+
+def _leave_drafted(
+    account: MailAccount, thread: MailThread, target: Message | None, *, suggests: bool
+) -> dict[str, Any] | None:
+    """Leave a drafted thread as it is, and return the job's result; None: another is to be answered.
+
+    The label that asks for what is there gives way to the draft's. Of several people who use a form
+    the draft may answer another. Must run in the firm's scope.
+    """
+    drafts = Draft.objects.filter(thread=thread)
+    ready: Draft | None = drafts.filter(status=DraftStatus.READY).first()
+    if ready is None and not drafts.filter(status=DraftStatus.WRITING).exists():
+        # Its row went with the message that it answered.
+        return None
+    if ready is not None and target != _target(thread, ready.message_id):
+        return None
+    if ready is not None and not suggests:
+        last = ready.rework_count >= MOST_REWORKS
+        key = LabelKey.ACTION_REQUIRED if last else LabelKey.OUTBOX
+        show_state(account.pk, labelled_messages(thread), (ready.message_id, key))
+    return skipped("The thread is drafted already")
 
 
 def _order(notes: GmailDraft | None) -> str:
@@ -191,7 +214,7 @@ def rework_draft(
         if unfinished is not None and unfinished.replaces is not None:
             old = unfinished.replaces
         if old is None:
-            show_state(account.pk, _messages(thread), None)
+            show_state(account.pk, labelled_messages(thread), None)
             return skipped("The thread has no draft of Mailroom's")
         message: Message = old.message if unfinished is None else unfinished.message
         if old.rework_count >= MOST_REWORKS:
@@ -227,7 +250,7 @@ def _order_of(gmail: GmailClient, draft: Draft) -> tuple[str, str] | None:
 def _end_reworks(account: MailAccount, thread: MailThread, message: Message) -> dict[str, Any]:
     """Leave the draft to the person. Must run in the firm's scope."""
     MailThread.objects.filter(pk=thread.pk).update(status=ThreadStatus.SKIPPED)
-    show_state(account.pk, _messages(thread), (message.pk, LabelKey.ACTION_REQUIRED))
+    show_state(account.pk, labelled_messages(thread), (message.pk, LabelKey.ACTION_REQUIRED))
     record_event(EventType.REWORK_LIMIT, account, message=message)
     return skipped(f"The draft was reworked {MOST_REWORKS} times")
 
@@ -254,7 +277,3 @@ def _target(thread: MailThread, labelled: UUID | None = None) -> Message | None:
     messages = Message.objects.select_related("thread", "account").defer("html")
     target: Message = messages.get(pk=newest.pk)
     return target
-
-
-def _messages(thread: MailThread) -> list[Message]:
-    return list(newest_first(thread).only("firm", "account", "thread", "labels"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db.models.functions import Now
 
 from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftOrigin, DraftStatus, EventType
@@ -15,7 +17,7 @@ from mail.services.drafting.gmail_drafts import (
     trash_unless_edited,
 )
 from mail.services.drafting.persons_drafts import note_edits
-from mail.services.drafting.sent import was_sent
+from mail.services.drafting.sent import sent_at
 from mail.services.drafting.task import DraftTask, event_detail
 from mail.services.timelines.events import record_event
 from tenants.scope import firm_scope
@@ -25,6 +27,12 @@ MOST_READINGS = 3
 KEPT = "The person's own draft stays"
 SENT = "The person has sent the draft"
 REORDERED = "The person has changed the order"
+_EVENTS = {
+    DraftStatus.KEPT: EventType.DRAFT_KEPT,
+    DraftStatus.REPLACED: EventType.DRAFT_WITHDRAWN,
+    DraftStatus.SENT: EventType.SENT_DETECTED,
+    DraftStatus.WITHDRAWN: EventType.DRAFT_WITHDRAWN,
+}
 
 
 def retire(task: DraftTask, draft: Draft) -> str:
@@ -43,8 +51,10 @@ def retire(task: DraftTask, draft: Draft) -> str:
     for _ in range(MOST_READINGS):
         current = read_draft(task.gmail, old.gmail_draft_id)
         if current is None:
-            if was_sent(task.gmail, old):
+            sent = sent_at(task.gmail, old)
+            if sent is not None and not _asks_again(task, sent):
                 return SENT
+            status = status if sent is None else DraftStatus.SENT
             break
         if is_rework and _is_reordered(draft, old, current):
             return REORDERED
@@ -62,14 +72,22 @@ def retire(task: DraftTask, draft: Draft) -> str:
     else:
         return KEPT
     with firm_scope(task.account.firm_id):
-        if not is_rework:
+        if status == DraftStatus.WITHDRAWN:
             _hand_on_order(old, draft)
+        # Of one that was sent only an earlier look can say whether it was edited.
+        known = {} if status == DraftStatus.SENT else {"edited": status == DraftStatus.KEPT}
         Draft.objects.filter(pk=old.pk, status=DraftStatus.READY).update(
-            status=status, edited=status == DraftStatus.KEPT, ended_at=Now()
+            status=status, ended_at=Now(), **known
         )
-        event = EventType.DRAFT_KEPT if status == DraftStatus.KEPT else EventType.DRAFT_WITHDRAWN
-        record_event(event, task.account, message=old.message, detail=event_detail(old))
+        record_event(_EVENTS[status], task.account, message=old.message, detail=event_detail(old))
     return ""
+
+
+def _asks_again(task: DraftTask, sent: datetime) -> bool:
+    """Say whether an answer is wanted though one was sent: by the person, or by who wrote since."""
+    if task.origin == DraftOrigin.AUTOMATIC:
+        return task.message.internal_date > sent
+    return task.origin == DraftOrigin.MANUAL
 
 
 def _hand_on_order(old: Draft, draft: Draft) -> None:

@@ -13,8 +13,8 @@ from tenants.scope import firm_scope
 CLOCK_MARGIN = timedelta(minutes=5)
 
 
-def was_sent(gmail: GmailClient, draft: Draft) -> bool:
-    """Say whether something was sent in the draft's thread since it was written.
+def sent_at(gmail: GmailClient, draft: Draft) -> datetime | None:
+    """Return when something was last sent in the draft's thread since it was written; None: nothing was.
 
     What was stored before the draft was is older than it, whatever the clocks say.
     """
@@ -22,13 +22,13 @@ def was_sent(gmail: GmailClient, draft: Draft) -> bool:
     try:
         messages = gmail.get_thread(draft.thread.gmail_thread_id, fmt="minimal")["messages"]
     except GmailNotFound:
-        return False
+        return None
     with firm_scope(draft.firm_id):
         stored = Message.objects.filter(thread_id=draft.thread_id, created_at__lte=draft.created_at)
         before = set(stored.values_list("gmail_message_id", flat=True))
-    return any(
-        "SENT" in one.get("labelIds", [])
-        and one["id"] not in before
-        and datetime.fromtimestamp(int(one["internalDate"]) / 1000, tz=UTC) >= since
+    moments = [
+        datetime.fromtimestamp(int(one["internalDate"]) / 1000, tz=UTC)
         for one in messages
-    )
+        if "SENT" in one.get("labelIds", []) and one["id"] not in before
+    ]
+    return max((moment for moment in moments if moment >= since), default=None)

@@ -28,6 +28,7 @@ from mail.models import (
 )
 from mail.services.deciding.corrections import decide_for_person
 from mail.services.deciding.relabel import show_state
+from mail.services.drafting.cleanup import end_draft
 from mail.services.drafting.compose_draft import compose_draft, mail_of, reply_faults
 from mail.services.drafting.gmail_drafts import (
     GmailDraft,
@@ -37,7 +38,7 @@ from mail.services.drafting.gmail_drafts import (
     trash_unless_edited,
 )
 from mail.services.drafting.persons_drafts import known_ids, persons_drafts
-from mail.services.drafting.retire import KEPT, REORDERED, end_left_over, retire
+from mail.services.drafting.retire import KEPT, REORDERED, SENT, end_left_over, retire
 from mail.services.drafting.task import MOST_REWORKS, DraftTask, event_detail, refuse, skipped
 from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
@@ -158,11 +159,26 @@ def _cancel(task: DraftTask, draft: Draft, reason: str) -> dict[str, Any]:
         )
         if reason == KEPT:
             return keep_persons_draft(task)
+        if reason == SENT:
+            _note_sent(task)
         if reason == DISCARDED:
             MailThread.objects.filter(pk=task.thread.pk).update(status=ThreadStatus.SKIPPED)
     if reason == REORDERED:
         raise OrderChanged(f"{reason}: it is read once more", seconds=REORDERED_SECONDS)
     return skipped(reason)
+
+
+def _note_sent(task: DraftTask) -> None:
+    """End the draft that stood: a look at it before this job ended has left it to the job."""
+    ready = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
+    old = ready.select_related("thread", "message").first()
+    if old is not None:
+        end_draft(task.account, old, DraftStatus.SENT, ThreadStatus.SENT)
+    if task.origin == DraftOrigin.REWORK:
+        # A thread that waits is not this job's: somebody has asked again.
+        return
+    pending = MailThread.objects.filter(pk=task.thread.pk, status=ThreadStatus.PENDING)
+    pending.update(status=ThreadStatus.SENT)
 
 
 def keep_persons_draft(task: DraftTask) -> dict[str, Any]:

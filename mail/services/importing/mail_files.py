@@ -12,8 +12,11 @@ from pathlib import Path
 MAX_MESSAGE_BYTES = 50 * 1024 * 1024
 
 _SEPARATOR_LENGTH = 500
-# Somebody's sentence may begin with "From" too; a separator ends in the time of delivery.
-_SEPARATOR = re.compile(rb"From .*\d\d:\d\d.*\d{4}")
+# Somebody's sentence may begin with "From" too, and name a time; a separator ends in the time of
+# delivery as C's asctime writes it, perhaps with a zone: Thu Aug 22 12:36:23 2002.
+_SEPARATOR = re.compile(
+    rb"From .*\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? .*\d\d:\d\d.*\d{4}", re.IGNORECASE
+)
 # Thunderbird's, which quotes any such line of a mail; a header follows it.
 _BARE_SEPARATOR = re.compile(rb"From \r?\n")
 _ANY_HEADER = re.compile(rb"[!-9;-~]+:")

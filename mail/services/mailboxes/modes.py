@@ -23,6 +23,7 @@ from mail.models import (
     UNFINISHED,
     Action,
     ActionStatus,
+    ActionType,
     Connection,
     EventType,
     MailAccount,
@@ -123,10 +124,15 @@ def suggest_only(account: MailAccount, *, reason: str = "", by: Actor = SERVICE)
     _change(account, "mailbox.suggest_only", by, reason, mode=Mode.SUGGEST, active_since=None)
     # Here and not by their jobs, which may find the mailbox active again.
     waiting = OutboundMessage.objects.filter(account=account, status=OutboundStatus.QUEUED)
-    waiting.update(status=OutboundStatus.CANCELED, error=SUGGESTS_ONLY)
+    # What waits to be sent again may have been sent before.
+    may_be_sent = ~Q(gmail_draft_id="") | Q(in_doubt=True)
+    waiting.filter(may_be_sent).update(status=OutboundStatus.UNKNOWN, error=SUGGESTS_ONLY)
+    waiting.exclude(may_be_sent).update(status=OutboundStatus.CANCELED, error=SUGGESTS_ONLY)
     # What is being sent may be sent already: its job says what became of it.
     sending = Q(outbound__status__in=[OutboundStatus.SENDING, OutboundStatus.UNKNOWN])
-    unfinished = Action.objects.filter(account=account, status__in=UNFINISHED).exclude(sending)
+    # An undo is what a person asked for: it is done all the same.
+    kept = sending | Q(action_type=ActionType.UNDO)
+    unfinished = Action.objects.filter(account=account, status__in=UNFINISHED).exclude(kept)
     unfinished.update(status=ActionStatus.CANCELED, error=SUGGESTS_ONLY)
 
 

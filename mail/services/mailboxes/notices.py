@@ -7,6 +7,7 @@ from uuid import UUID
 from django.core.mail import EmailMessage
 
 from jobs.operations.escalation import escalation_recipients
+from jobs.operations.notifications.notice_mark import NOTICE_HEADER, notice_mark
 from mail.models import Connection, MailAccount
 from mail.services.mailboxes.accounts import has_owner
 from tenants.models import Firm
@@ -35,6 +36,8 @@ def send_reauth_notice(firm: Firm, account_id: UUID) -> int:
             subject="[Mailroom] Connect a mailbox again",
             body=_reauth_body(firm, account),
             to=recipients,
+            # One of them may have a mailbox that Mailroom reads.
+            headers={NOTICE_HEADER: notice_mark(account.pk)},
         ).send()
     return len(recipients)
 

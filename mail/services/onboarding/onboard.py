@@ -18,7 +18,6 @@ from mail.models import MailAccount, Message
 from mail.services.mailboxes.connection import hold_account
 from mail.services.queueing import enqueue_ingests
 from mail.services.reminders.preferences import addressee
-from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
 from mail.services.syncing.ingest import ingest_page
 from mail.services.syncing.sync import INBOX_AND_SENT
 from tenants.scope import firm_scope
@@ -116,9 +115,8 @@ def _notify(ctx: JobContext, account: MailAccount, text: str) -> list[str]:
             to, webhook = escalation_recipients(account.firm_id, None), ""
     notified = []
     if to:
-        headers = {NOTICE_HEADER: notice_mark(account.pk)}
         subject = "[Mailroom] Your mailbox is connected"
-        ctx.step("email", send_email, ctx, to, subject, f"{text}\n", event=EVENT, headers=headers)
+        ctx.step("email", send_email, ctx, to, subject, f"{text}\n", event=EVENT)
         notified.append(Channel.EMAIL.value)
     if webhook:
         ctx.step("discord", send_discord, ctx, webhook, text, EVENT)

@@ -24,7 +24,6 @@ from mail.services.reminders.follow_ups import (
     withdraw_answered,
 )
 from mail.services.reminders.preferences import Addressee, addressee
-from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
 from tenants.models import Membership
 from tenants.scope import firm_scope
 
@@ -100,9 +99,7 @@ def _why_not(reminder: Reminder | None, due_at: datetime | None) -> str:
 def _email(ctx: JobContext, reminder: Reminder, when: str, address: str) -> None:
     subject = f"[Mailroom] Reminder: {reminder.title}"
     body = f"{reminder.body or reminder.title}\n\n{when}\n"
-    # Its person's mailbox may be one that Mailroom reads.
-    headers = {NOTICE_HEADER: notice_mark(reminder.pk)}
-    send_email(ctx, [address], subject, body, event=EVENT, headers=headers)
+    send_email(ctx, [address], subject, body, event=EVENT)
 
 
 def _discord(ctx: JobContext, reminder: Reminder, when: str, url: str) -> None:

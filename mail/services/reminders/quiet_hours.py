@@ -24,8 +24,24 @@ def quiet_until(
     if not is_quiet:
         return None
     day = local.date() + timedelta(days=over_midnight and shown >= begin)
-    until = datetime.combine(day, end, zone).astimezone(UTC)
+    wanted = datetime.combine(day, end, zone)
+    until = wanted.astimezone(UTC)
+    if until.astimezone(zone).replace(tzinfo=None) != wanted.replace(tzinfo=None):
+        return _jump(wanted)
     if until <= now:
         # The hour that comes twice: its second time is quiet, too.
-        until = datetime.combine(day, end, zone).replace(fold=1).astimezone(UTC)
+        until = wanted.replace(fold=1).astimezone(UTC)
     return until
+
+
+def _jump(skipped: datetime) -> datetime:
+    """Return when the clock jumps over a time that it never shows, to the second."""
+    before = skipped.utcoffset()
+    early, late = (int(skipped.replace(fold=fold).timestamp()) for fold in (1, 0))
+    while late - early > 1:
+        middle = (early + late) // 2
+        if datetime.fromtimestamp(middle, skipped.tzinfo).utcoffset() == before:
+            early = middle
+        else:
+            late = middle
+    return datetime.fromtimestamp(late, UTC)

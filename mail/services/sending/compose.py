@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import nh3
 
@@ -209,7 +209,8 @@ def _is_below(part_id: str, other_id: str) -> bool:
 
 
 def _whole(message: Message) -> dict[str, str]:
-    name = clean_line(message.subject, MAX_FILENAME_CHARS) or "message"
+    # Programs take what stands before a slash for a folder, and drop it.
+    name = re.sub(r"[/\\]", "-", clean_line(message.subject, MAX_FILENAME_CHARS)) or "message"
     return {
         "message_id": str(message.pk),
         "part_id": "",
@@ -222,8 +223,3 @@ def _whole(message: Message) -> dict[str, str]:
 def _media_type(mime_type: str) -> str:
     fits = re.fullmatch(r"[\w.+-]{1,100}/[\w.+-]{1,100}", mime_type, re.ASCII)
     return mime_type if fits else "application/octet-stream"
-
-
-def as_stored(addresses: Sequence[Address]) -> list[dict[str, Any]]:
-    """Return addresses as a JSON column keeps them."""
-    return [asdict(address) for address in addresses]

@@ -26,7 +26,6 @@ from mail.services.sending.compose import (
     Addresses,
     Content,
     IncludeOriginal,
-    as_stored,
     forward_content,
     reply_content,
     sender_of,
@@ -34,7 +33,7 @@ from mail.services.sending.compose import (
 )
 from mail.services.sending.database_identity import database_identity
 from mail.services.sending.loop_guard import check_automatic, untagged
-from mail.text.parsed import Address
+from mail.text.parsed import Address, as_stored
 
 # Gmail takes 25 MB; attachments grow by a third on their way.
 MAX_ATTACHMENT_BYTES = 18 * 1024 * 1024

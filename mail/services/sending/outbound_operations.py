@@ -10,7 +10,7 @@ from mail.errors import ReasonMissing, WrongState
 from mail.models import UNFINISHED, Action, ActionStatus, OutboundMessage, OutboundStatus
 from mail.services.approvals.approvals import lock_questions, withdraw
 from mail.services.sending.outbound import release_outbound
-from mail.services.sending.send_outcome import complete_send
+from mail.services.sending.send_outcome import NOT_TOLD, complete_send
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
 
@@ -39,6 +39,8 @@ def _on_locked(
 def cancel_outbound(outbound: OutboundMessage, *, reason: str = "", by: Actor = SERVICE) -> None:
     """Do not send the message, and ask nobody about it any more.
 
+    One that waits to be sent again, and may have been sent before, needs a look as it did.
+
     Raises:
         WrongState: it is being sent, or is over.
     """
@@ -54,6 +56,11 @@ def cancel_outbound(outbound: OutboundMessage, *, reason: str = "", by: Actor = 
 def _cancel(outbound: OutboundMessage, *, reason: str, by: Actor) -> None:
     _require(outbound, _CANCELABLE)
     before = outbound.status
+    if outbound.may_be_sent:
+        outbound.status, outbound.error = OutboundStatus.UNKNOWN, NOT_TOLD
+        outbound.save(update_fields=["status", "error"])
+        _audit("outbound.cancel", outbound, by, reason, before)
+        return
     outbound.status = OutboundStatus.CANCELED
     outbound.save(update_fields=["status"])
     Action.objects.filter(
@@ -83,7 +90,8 @@ def send_again(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -
     if not outbound.gmail_draft_id:
         # It begins anew, and Gmail keeps its history for some days only.
         outbound.history_id = None
-    outbound.save(update_fields=["gmail_draft_id", "missing_since", "history_id"])
+        outbound.in_doubt = outbound.in_doubt or before == OutboundStatus.UNKNOWN
+    outbound.save(update_fields=["gmail_draft_id", "missing_since", "history_id", "in_doubt"])
     release_outbound(outbound, at_once=True)
     _audit("outbound.send_again", outbound, by, reason, before)
 
@@ -105,17 +113,20 @@ def mark_sent(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) ->
 def why_not_sendable(outbound: OutboundMessage) -> str:
     """Return why the message cannot be sent again, empty where it can."""
     if outbound.status not in _SENDABLE:
-        return _is(outbound)
+        return state_in_words(outbound)
     # Canceled while it waited for a yes, which nothing else stands for.
     return "" if outbound.releases else NEVER_APPROVED
 
 
 def _require(outbound: OutboundMessage, statuses: tuple[OutboundStatus, ...]) -> None:
     if outbound.status not in statuses:
-        raise WrongState(_is(outbound))
+        raise WrongState(state_in_words(outbound))
 
 
-def _is(outbound: OutboundMessage) -> str:
+def state_in_words(outbound: OutboundMessage) -> str:
+    """Say how far the message is."""
+    if outbound.status == OutboundStatus.UNKNOWN:
+        return "The message needs a look."
     return f"The message is {outbound.get_status_display().lower()}."
 
 

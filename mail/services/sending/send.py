@@ -2,9 +2,10 @@
 
 Gmail sends a draft once: then the draft is gone. So the message becomes a draft first, whose id is
 stored, and that draft alone is ever sent. An answer that was lost, or a worker that was killed, is
-made good by sending the same draft again: either it was not sent before, or Gmail says 404. Then
+made good by sending the same draft again: either it was not sent before, or it is gone. Then
 the sent message is looked for by its Message-ID: in the search, which lags, and in the history.
-What is found in neither for some time waits for a person.
+What is found in neither for some time waits for a person, and so does what the person has changed
+in the draft meanwhile: nobody said yes to that.
 """
 
 from __future__ import annotations
@@ -25,16 +26,23 @@ from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailBadRequest, GmailError, GmailForbidden, GmailNotFound
 from mail.gmail.mime import build_mail
 from mail.models import MailAccount, OutboundMessage, OutboundStatus
+from mail.services.drafting.gmail_drafts import read_draft
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.sending.database_identity import database_identity
 from mail.services.sending.outbound import outgoing_mail
 from mail.services.sending.outgoing_files import fetch_files
 from mail.services.sending.send_outcome import NOT_TOLD, complete_send, end_send
-from mail.services.sending.sent_mail import left_drafts, search_sent, sent_in_history
+from mail.services.sending.sent_mail import (
+    is_untouched,
+    left_drafts,
+    search_sent,
+    sent_in_history,
+)
 from tenants.scope import firm_scope
 
 RESTORED = "The database was restored or taken over since: it may have been sent before."
 DRAFT_GONE = "Its draft is gone and it is not in the sent mail: sent or discarded, nobody can tell."
+DRAFT_CHANGED = "Its draft was changed in Gmail, and is yours: send it there, or discard it."
 CHECK_PAUSE_SECONDS = 5.0
 
 
@@ -60,9 +68,9 @@ def send_outbound(
         repeated = outbound.started_at is not None or release > 1
         if _start(outbound, job_id, release):
             sent = _send_once(account, gmail, outbound, repeated=repeated)
-            if sent is None:
+            if sent is None and outbound.status == OutboundStatus.SENDING:
                 _check_later(outbound)
-            else:
+            elif sent is not None:
                 complete_send(outbound, sent)
                 if repeated:
                     _delete_left_drafts(gmail, outbound)
@@ -97,7 +105,9 @@ def _start(outbound: OutboundMessage, job_id: UUID, release: int) -> bool:
         started = rows.filter(releases=release).update(
             status=OutboundStatus.SENDING, job_id=job_id, error="", started_at=Now()
         )
-        outbound.refresh_from_db(fields=["status", "started_at", "gmail_draft_id"])
+        outbound.refresh_from_db(
+            fields=["status", "started_at", "gmail_draft_id", "gmail_draft_message_id"]
+        )
     return bool(started)
 
 
@@ -110,6 +120,13 @@ def _send_once(
         return sent
     if not outbound.gmail_draft_id:
         _make_draft(account, gmail, outbound, repeated=repeated)
+    elif (draft := read_draft(gmail, outbound.gmail_draft_id)) is None:
+        return search_sent(gmail, outbound) or sent_in_history(gmail, outbound)
+    elif not is_untouched(outbound, draft):
+        _end_without_draft(outbound, OutboundStatus.UNKNOWN, DRAFT_CHANGED)
+        return None
+    elif outbound.missing_since is not None:
+        _note_return(outbound)
     try:
         return gmail.send_draft(outbound.gmail_draft_id)
     except GmailNotFound:
@@ -118,12 +135,20 @@ def _send_once(
         return _refused(gmail, outbound, error, repeated=repeated)
 
 
+def _note_return(outbound: OutboundMessage) -> None:
+    """Forget that the draft was gone: it came back from the trash."""
+    outbound.missing_since = None
+    with firm_scope(outbound.firm_id):
+        OutboundMessage.objects.filter(pk=outbound.pk).update(missing_since=None)
+
+
 def _refused(
     gmail: GmailClient, outbound: OutboundMessage, error: GmailError, *, repeated: bool
 ) -> MessageReference | None:
     """Fail a message that Gmail will not send, and discard its draft.
 
-    An earlier attempt may have sent it all the same: then the draft is gone.
+    An earlier attempt may have sent it all the same: then the draft is gone. So may one by another
+    draft, before a person had it sent anew.
 
     Raises:
         GmailError: the refusal; the message has failed if it surely was not sent.
@@ -136,10 +161,22 @@ def _refused(
         if not repeated:
             end_send(outbound, OutboundStatus.FAILED, str(error))
         raise error from None
-    with firm_scope(outbound.firm_id):
-        OutboundMessage.objects.filter(pk=outbound.pk).update(gmail_draft_id="")
-    end_send(outbound, OutboundStatus.FAILED, str(error))
+    if outbound.in_doubt:
+        _end_without_draft(outbound, OutboundStatus.UNKNOWN, f"{NOT_TOLD}: {error}")
+    else:
+        _end_without_draft(outbound, OutboundStatus.FAILED, str(error))
     raise error
+
+
+def _end_without_draft(outbound: OutboundMessage, status: OutboundStatus, error: str) -> None:
+    """End the message, whose draft is not to be sent any more: sent again, it begins anew."""
+    with firm_scope(outbound.firm_id):
+        # Not another draft, which an attempt after this one may have made.
+        ours = OutboundMessage.objects.filter(
+            pk=outbound.pk, gmail_draft_id=outbound.gmail_draft_id
+        )
+        ours.update(gmail_draft_id="", gmail_draft_message_id="")
+        end_send(outbound, status, error)
 
 
 def _make_draft(
@@ -148,15 +185,19 @@ def _make_draft(
     """Store the message as a draft in Gmail, and its id here: the first that is stored counts."""
     _note_history(gmail, outbound)
     left = left_drafts(gmail, outbound) if repeated else []
-    draft = left[0] if left else _create_draft(account, gmail, outbound)
+    if left:
+        draft_id, message_id = left[0].draft_id, left[0].gmail_message_id
+    else:
+        draft = _create_draft(account, gmail, outbound)
+        draft_id, message_id = draft["id"], draft["message"]["id"]
     with firm_scope(account.firm_id):
         OutboundMessage.objects.filter(
             pk=outbound.pk, gmail_draft_id="", status=OutboundStatus.SENDING
-        ).update(gmail_draft_id=draft["id"])
+        ).update(gmail_draft_id=draft_id, gmail_draft_message_id=message_id)
         outbound.refresh_from_db(fields=["gmail_draft_id", "history_id"])
-    if outbound.gmail_draft_id != draft["id"]:
+    if outbound.gmail_draft_id != draft_id:
         # Another worker, which took this one for dead, was faster.
-        gmail.delete_draft(draft["id"])
+        gmail.delete_draft(draft_id)
 
 
 def _note_history(gmail: GmailClient, outbound: OutboundMessage) -> None:
@@ -186,7 +227,7 @@ def _create_draft(account: MailAccount, gmail: GmailClient, outbound: OutboundMe
 
 def _end_unsent(gmail: GmailClient, outbound: OutboundMessage, why: str) -> None:
     """Send it no more. An attempt before this one may have done so, and its answer was lost."""
-    if not outbound.gmail_draft_id:
+    if not outbound.may_be_sent:
         end_send(outbound, OutboundStatus.CANCELED, why)
         return
     sent = search_sent(gmail, outbound) or sent_in_history(gmail, outbound)
@@ -200,7 +241,7 @@ def _delete_left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> None:
     """Delete what a killed worker may have left; it is tidiness, and never worth an attempt."""
     with suppress(GmailError):
         for draft in left_drafts(gmail, outbound):
-            gmail.delete_draft(draft["id"])
+            gmail.delete_draft(draft.draft_id)
 
 
 def _check_later(outbound: OutboundMessage) -> None:

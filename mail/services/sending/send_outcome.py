@@ -61,13 +61,13 @@ def end_send(outbound: OutboundMessage, status: OutboundStatus, error: str) -> N
 
 
 def fail_send(firm_id: int, outbound_id: UUID, error: str, *, canceled: bool) -> None:
-    """End the message whose job makes no further attempt: unknown, once it had a draft."""
+    """End the message whose job makes no further attempt: unknown, if it may be sent."""
     with firm_scope(firm_id):
         rows = OutboundMessage.objects.select_related("account", "message", "action")
         outbound = rows.filter(pk=outbound_id).first()
     if outbound is None:
         return
-    if outbound.gmail_draft_id:
+    if outbound.may_be_sent:
         end_send(outbound, OutboundStatus.UNKNOWN, f"{NOT_TOLD}: {error}")
     else:
         end_send(outbound, OutboundStatus.CANCELED if canceled else OutboundStatus.FAILED, error)

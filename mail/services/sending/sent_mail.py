@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mail.gmail.answers import Draft, HistoryPage, MessageReference
+from mail.gmail.answers import HistoryPage, MessageReference
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailHistoryExpired, GmailNotFound
-from mail.gmail.mime import OUTBOUND_HEADER
+from mail.gmail.mime import NAMELESS, OUTBOUND_HEADER
 from mail.models import OutboundMessage
+from mail.services.drafting.gmail_drafts import GmailDraft, content_hash, read_draft
+from mail.services.sending.outbound import outgoing_mail
 from mail.text.parsed import Headers
 from mail.text.parts import raw_headers
 
@@ -31,9 +33,27 @@ def sent_in_history(gmail: GmailClient, outbound: OutboundMessage) -> MessageRef
     return next(_in_history(gmail, outbound, SENT), None)
 
 
-def left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> list[Draft]:
-    """Return the drafts of the message that are there, also those that no attempt could note."""
-    found = {draft["id"]: draft for draft in gmail.find_drafts(rfc822_query(outbound))}
+def left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> list[GmailDraft]:
+    """Return the drafts of the message that are there, also those that no attempt could note.
+
+    What the person has changed is theirs, and not among them.
+    """
+    drafts = [read_draft(gmail, draft_id) for draft_id in _draft_ids(gmail, outbound)]
+    return [one for one in drafts if one is not None and is_untouched(outbound, one)]
+
+
+def is_untouched(outbound: OutboundMessage, draft: GmailDraft) -> bool:
+    """Say whether the draft is as it was written; one that is not noted yet is known by its content."""
+    if outbound.gmail_draft_id == draft.draft_id and outbound.gmail_draft_message_id:
+        return outbound.gmail_draft_message_id == draft.gmail_message_id
+    filenames = sorted(name or NAMELESS for name in outbound.filenames)
+    if filenames != sorted(name for name, _ in draft.files):
+        return False
+    return draft.content_hash == content_hash(outgoing_mail(outbound), draft.files)
+
+
+def _draft_ids(gmail: GmailClient, outbound: OutboundMessage) -> set[str]:
+    found = {draft["id"] for draft in gmail.find_drafts(rfc822_query(outbound))}
     # The search may not know them yet.
     message_ids = {message["id"] for message in _in_history(gmail, outbound, DRAFT)}
     page_token: str | None = None
@@ -41,11 +61,11 @@ def left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> list[Draft]:
         page = gmail.list_drafts(page_token)
         for draft in page.get("drafts", []):
             if draft["message"]["id"] in message_ids:
-                found[draft["id"]] = draft
+                found.add(draft["id"])
         page_token = page.get("nextPageToken")
         if not page_token:
             break
-    return list(found.values())
+    return found
 
 
 def _in_history(

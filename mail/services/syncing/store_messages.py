@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
@@ -31,7 +31,7 @@ from mail.services.timelines.events import record_events
 from mail.services.timelines.threads import refresh_threads
 from mail.text.authentication import is_forged
 from mail.text.cleaning import clean_line
-from mail.text.parsed import Address, ParsedMail
+from mail.text.parsed import ParsedMail, as_stored
 
 MAX_SNIPPET_LENGTH = 500
 # Clocks may differ by so much.
@@ -145,8 +145,8 @@ def _columns(account: MailAccount, resource: GmailMessage, mail: ParsedMail) -> 
         "outgoing": "SENT" in labels or _is_own(account, mail),
         "sender_name": mail.sender.name,
         "sender_address": mail.sender.address[:MAX_ADDRESS_LENGTH],
-        "to": _plain(mail.to),
-        "cc": _plain(mail.cc),
+        "to": as_stored(mail.to),
+        "cc": as_stored(mail.cc),
         "subject": mail.subject,
         "snippet": clean_line(unescape(resource.get("snippet", "")), MAX_SNIPPET_LENGTH),
         "text": mail.text,
@@ -177,7 +177,3 @@ def _is_own(account: MailAccount, mail: ParsedMail) -> bool:
     # Forms write under their owner's address, and name in Reply-To who is to be answered.
     writers = {mail.sender.key, *(one.key for one in mail.reply_to)}
     return writers <= own_addresses(account) and not is_forged(mail.headers, mail.sender)
-
-
-def _plain(addresses: tuple[Address, ...]) -> list[dict[str, str]]:
-    return [asdict(address) for address in addresses]

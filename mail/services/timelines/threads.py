@@ -23,6 +23,11 @@ def newest_first(thread: MailThread) -> QuerySet[Message]:
     return messages.order_by("-internal_date", "-gmail_message_id")
 
 
+def labelled_messages(thread: MailThread) -> list[Message]:
+    """Return the thread's messages, newest first, with nothing read of them but their labels."""
+    return list(newest_first(thread).only("firm", "account", "thread", "labels"))
+
+
 def is_discarded(message: Message) -> bool:
     """Say whether the message is in the trash or among spam."""
     return not DISCARDING_LABELS.isdisjoint(message.labels)

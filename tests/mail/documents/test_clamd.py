@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
 from mail.documents.clamd import ScannerUnavailable, scan
 from mail.documents.kinds import Unread, Unreadable
 from tests.mail.document_kit import CLAMD_LIMIT, clamd, eicar
+from tests.support.ports import reserved_port
 
 pytestmark = pytest.mark.req("U-06")
 
@@ -29,8 +28,7 @@ def test_what_is_too_large_for_it_is_refused_by_name() -> None:
 
 
 def test_a_scanner_that_is_away_may_answer_later() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    for url in (f"tcp://127.0.0.1:{port}", "unix:/nowhere/clamd.ctl"):
-        with pytest.raises(ScannerUnavailable):
-            scan(url, b"x")
+    with reserved_port() as port:
+        for url in (f"tcp://127.0.0.1:{port}", "unix:/nowhere/clamd.ctl"):
+            with pytest.raises(ScannerUnavailable):
+                scan(url, b"x")

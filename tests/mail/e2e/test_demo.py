@@ -20,7 +20,7 @@ from tests.support.databases import sqlite_only
 from tests.support.paths import ROOT
 
 # Nothing configured is SQLite.
-pytestmark = [pytest.mark.processes, sqlite_only]
+pytestmark = [pytest.mark.processes, sqlite_only, pytest.mark.django_db]
 
 CONFIGURED = ("DATABASE_URL", "GMAIL_BACKEND", "SYNC_FULL_DAYS")
 

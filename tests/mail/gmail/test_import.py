@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -34,6 +35,14 @@ def test_the_same_bytes_again_change_nothing(gmail, simulator):
     assert again.gmail_message_id == first.gmail_message_id
     assert gmail.profile() == before
     assert gmail.get_message(first.gmail_message_id)["labelIds"] == ["UNREAD"]
+
+
+def test_html_that_nests_without_end_holds_nothing_up(gmail, simulator):
+    raw = b"Subject: deep\nContent-Type: text/html\n\nLook " + b"<div>" * 100_000 + b" here"
+    started = time.process_time()
+    result = simulator.import_message(ADDRESS, raw)
+    assert time.process_time() - started < 20
+    assert gmail.get_message(result.gmail_message_id)["snippet"].startswith("Look")
 
 
 def test_the_same_bytes_in_another_mailbox_are_another_message(simulator):

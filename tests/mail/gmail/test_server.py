@@ -127,7 +127,7 @@ def test_the_command_announces_where_it_serves_and_stops_when_told(
         announced = json.loads(process.stdout.readline())
         profile = _client(announced["url"], token).profile()
         process.send_signal(told_to_stop)
-        rest, _ = process.communicate(timeout=20)
+        rest, _ = process.communicate(timeout=90)
 
     assert announced["url"].startswith("http://127.0.0.1:")
     assert announced["access_tokens"] == {ADDRESS: token}

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.utils import timezone
 from pytest_django import Settings
 
 from jobs.engine.outcomes import Completed, DeadLettered, Retry, Snoozed
+from jobs.testing import frozen_time
 from mail.llm.base import Category
 from mail.models import Decision, Direction, LLMCall
 from mail.services.deciding import model_calls
-from mail.services.deciding.budget import UNDER_WAY
+from mail.services.deciding.budget import UNDER_WAY, seconds_to_next_day
 from mail.services.deciding.classifiers import told_to_the_model
 from mail.services.deciding.model_calls import FAILURES
 from mail.services.queueing import request_sync
@@ -84,7 +86,9 @@ def test_each_message_of_a_page_is_asked_about_on_its_own(
     server.answers = [429, DEFAULT, DEFAULT]
     mailbox.receive_many(3)
     request_sync_of(mailbox)
-    drain()
+    # The one that failed is tried again after five seconds, which the others may take.
+    with frozen_time():
+        drain()
     assert len(server.asked) == 3
     assert len(stored(Decision)) == 2
     assert len(jobs("classify")) == 1
@@ -295,6 +299,12 @@ def _provider(server: ModelServer) -> str:
     return str(settings.LLM_PROVIDER)
 
 
+def test_a_new_budget_comes_at_midnight_by_utc() -> None:
+    with time_machine.travel(datetime(2026, 12, 31, 23, 59, tzinfo=UTC), tick=False):
+        assert seconds_to_next_day() == 60
+
+
+@pytest.mark.usefixtures("one_day")
 def test_where_the_budget_is_spent_the_offline_classifier_judges_and_says_so(
     mailbox: Mailbox, server: ModelServer, settings: Settings
 ) -> None:
@@ -310,6 +320,7 @@ def test_where_the_budget_is_spent_the_offline_classifier_judges_and_says_so(
     assert stored(Decision)[-1].source == "model"
 
 
+@pytest.mark.usefixtures("one_day")
 def test_calls_at_the_same_time_share_what_is_left_of_the_budget(
     mailbox: Mailbox, server: ModelServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,12 +337,15 @@ def test_calls_at_the_same_time_share_what_is_left_of_the_budget(
         kept(*args)
 
     monkeypatch.setattr(model_calls, "_keep", meanwhile_another)
-    judged(mailbox)
+    # Who waits asks again after five seconds, which the two may take.
+    with frozen_time():
+        judged(mailbox)
     assert len(server.asked) == 1
     assert any(isinstance(outcome, Snoozed) for outcome in outcomes)
     assert [decision.source for decision in stored(Decision)] == ["model"]
 
 
+@pytest.mark.usefixtures("one_day")
 def test_a_call_whose_worker_died_may_have_cost_what_was_set_aside(
     mailbox: Mailbox, server: ModelServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

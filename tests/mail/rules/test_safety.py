@@ -40,11 +40,8 @@ def test_each_check_alone_and_together(action, options, checks):
 
 def test_what_was_spared_is_told():
     verdict = check_safety("delete", confidence=0.1, mode=SafetyMode.DANGEROUS_OVERRIDE)
-    assert verdict.as_telemetry() == {
-        "requires_approval": False,
-        "safety_overrides": [],
-        "spared": ["dangerous", "low_confidence", "approval_list"],
-    }
+    assert not verdict.needs_approval
+    assert verdict.spared == ("dangerous", "low_confidence", "approval_list")
 
 
 def test_every_action_has_a_danger_and_every_mode_of_a_rule_is_known():

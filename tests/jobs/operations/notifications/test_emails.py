@@ -11,6 +11,7 @@ from django.core.mail import EmailMessage
 
 from jobs.errors import PayloadInvalid
 from jobs.operations.endpoints import create_endpoint
+from jobs.operations.notifications.notice_mark import NOTICE_HEADER, is_notice_mark
 from jobs.queue import enqueue
 from jobs.testing import run_job
 from tenants.models import Firm
@@ -38,8 +39,21 @@ def test_an_endpoint_gets_its_mail_at_its_address(firm: Firm) -> None:
     payload = {"endpoint_id": str(endpoint.pk), "event": "x", "subject": "S", "body": "B"}
     assert run_job("email_send", payload, firm=firm).status == "completed"
     assert [sent.to for sent in mail.outbox] == [["ops@example.org"]]
+    assert is_notice_mark(mail.outbox[0].extra_headers[NOTICE_HEADER])
     (row,) = deliveries()
     assert (row.endpoint, row.event) == (endpoint, "x")
+
+
+def test_an_email_that_the_version_before_enqueued_is_sent(firm: Firm) -> None:
+    run_job("email_send", {**MAIL, "version": "1.0"}, firm=firm)
+    assert [sent.subject for sent in mail.outbox] == ["Paid"]
+    assert NOTICE_HEADER not in mail.outbox[0].extra_headers
+
+
+@pytest.mark.parametrize("is_notice", [False, True])
+def test_only_what_is_said_to_be_a_notice_is_marked_as_one(firm: Firm, is_notice: bool) -> None:
+    run_job("email_send", {**MAIL, "is_notice": is_notice}, firm=firm)
+    assert (NOTICE_HEADER in mail.outbox[0].extra_headers) is is_notice
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.utils import timezone
 
 from jobs.engine.clock import database_now
@@ -13,7 +14,7 @@ from jobs.queue import cancel
 from jobs.testing import drain, frozen_time, run_job
 from mail.errors import ActionInvalid, NotUndoable
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
-from mail.models import Action, EventType, MailEvent
+from mail.models import Action, EventType, MailEvent, MailThread, ThreadStatus
 from mail.services.actions.sweep import sweep_actions
 from tenants.scope import firm_scope
 from tests.mail.action_kit import (
@@ -215,6 +216,51 @@ def test_a_message_the_person_threw_away_stays_there(mailbox: Mailbox, where: st
     assert current(action).wake_at is None
 
 
+@pytest.mark.parametrize("fault", [None, LOST_ANSWER], ids=["at once", "lost answer"])
+@pytest.mark.parametrize("kind", ["trash", "delete"])
+def test_a_message_that_mailroom_threw_away_is_back_once_that_is_undone(
+    mailbox: Mailbox, kind: str, fault: Fault | None
+) -> None:
+    arrived = received(mailbox, *ARRIVED)
+    done(mailbox, arrived, "snooze", **AN_HOUR)
+    thrown = done(mailbox, arrived, kind)
+    drain_after(hours=2)
+    assert mailbox.labels(arrived) == {"UNREAD", "TRASH"}
+    undo = ask_undo(mailbox, thrown)
+    if fault is not None:
+        mailbox.simulator.order_fault(fault, method="messages.untrash")
+    drain_after(hours=3)
+    drain_after(hours=4)
+    assert mailbox.labels(arrived) == set(ARRIVED)
+    assert (current(undo).undo_hint or {})["changed"] == {"added": ["INBOX"], "removed": ["TRASH"]}
+
+
+@pytest.mark.parametrize("why", ["woken before", "asleep", "moved", "done with", "snooze undone"])
+def test_an_undo_brings_nothing_back_that_nobody_waits_for(mailbox: Mailbox, why: str) -> None:
+    arrived = received(mailbox, *ARRIVED)
+    snooze = done(mailbox, arrived, "snooze", **AN_HOUR)
+    if why == "woken before":
+        drain_after(hours=2)
+        in_gmail(mailbox, arrived, remove="INBOX")
+    elif why == "moved":
+        in_gmail(mailbox, arrived, add="INBOX")
+        in_gmail(mailbox, arrived, remove="INBOX")
+    thrown = done(mailbox, arrived, "trash")
+    if why == "done with":
+        with firm_scope(mailbox.firm):
+            MailThread.objects.update(status=ThreadStatus.ARCHIVED)
+    elif why == "snooze undone":
+        undone(mailbox, snooze)
+        in_gmail(mailbox, arrived, remove="INBOX")
+    if why not in ("woken before", "asleep"):
+        drain_after(hours=2)
+    undone(mailbox, thrown)
+    assert mailbox.labels(arrived) == (SNOOZED if why == "asleep" else {"UNREAD"})
+    if why == "asleep":
+        drain_after(hours=2)
+        assert mailbox.labels(arrived) == set(ARRIVED)
+
+
 def test_a_deleted_message_is_nothing_to_wake(mailbox: Mailbox) -> None:
     arrived = received(mailbox)
     done(mailbox, arrived, "snooze", **AN_HOUR)
@@ -397,6 +443,28 @@ def test_a_wake_whose_job_is_lost_is_enqueued_again(mailbox: Mailbox) -> None:
     drain()
     assert mailbox.labels(arrived) == set(ARRIVED)
     assert sweep_actions()["woken"] == 0
+
+
+def test_a_wake_that_gmail_refuses_is_tried_less_and_less(mailbox: Mailbox) -> None:
+    arrived = received(mailbox, *ARRIVED)
+    action = done(mailbox, arrived, "snooze", **AN_HOUR)
+    forbidden = Fault(status=403, reason="insufficientPermissions")
+    mailbox.simulator.order_fault(forbidden, method="messages.get", times=100)
+    assert action.wake_at is not None
+    for minute in range(3, 123):
+        now = action.wake_at + timedelta(minutes=minute)
+        with time_machine.travel(now, tick=False), frozen_time(now):
+            sweep_actions()
+            drain()
+    dead = jobs("unsnooze.gmail", live=False)
+    assert {job.status for job in dead} == {"dlq"}
+    assert 5 <= len(dead) <= 8
+    mailbox.simulator.clear_faults()
+    now += timedelta(hours=1)
+    with time_machine.travel(now, tick=False), frozen_time(now):
+        sweep_actions()
+        drain()
+    assert mailbox.labels(arrived) == set(ARRIVED)
 
 
 def test_a_paused_mailbox_wakes_it_when_it_is_resumed(mailbox: Mailbox) -> None:

@@ -472,8 +472,10 @@ def test_a_mailbox_that_suggests_only_is_put_back_when_a_person_asks(mailbox: Ma
     from mail.services.mailboxes.modes import suggest_only
 
     arrived = received(mailbox, *ARRIVED)
-    action = done(mailbox, arrived, "archive")
+    action, before = done(mailbox, arrived, "archive"), done(mailbox, arrived, "star")
+    asked_before = ask_undo(mailbox, before)
     suggest_only(mailbox.account)
+    assert run(asked_before).status == "completed"
     undone(mailbox, action)
     assert mailbox.labels(arrived) == set(ARRIVED)
 

@@ -224,6 +224,7 @@ def test_a_refused_key_ends_in_a_dead_letter_and_the_run_says_why(
     assert (the_run().status, the_run().error) == (RunStatus.ERROR, "the provider answers 401")
 
 
+@pytest.mark.usefixtures("one_day")
 def test_a_spent_budget_waits_for_the_next_day(
     box: Mailbox, server: ModelServer, settings: Settings
 ) -> None:
@@ -259,13 +260,19 @@ def test_what_a_model_sends_can_be_stored(box: Mailbox, server: ModelServer) -> 
     assert drain() == []
 
 
+def new_owner(box: Mailbox) -> Any:
+    """Make somebody the mailbox's owner."""
+    owner = new_member(box.firm, Role.OPERATOR)
+    with firm_scope(box.firm):
+        MailAccount.objects.update(owner=owner)
+    return owner
+
+
 @pytest.mark.req("M-20")
 def test_a_person_is_called_once_and_not_by_a_call_that_was_refused(
     box: Mailbox, server: ModelServer, mailoutbox: list[Any]
 ) -> None:
-    owner = new_member(box.firm, Role.OPERATOR)
-    with firm_scope(box.firm):
-        MailAccount.objects.update(owner=owner)
+    owner = new_owner(box)
     calls = [[("escalate", {"reason": reason})] for reason in ("", "Odd.", "Odd.")]
     server.answers = [*calls, "Told."]
     work(box)
@@ -278,14 +285,27 @@ def test_a_person_is_called_once_and_not_by_a_call_that_was_refused(
 
 
 @pytest.mark.req("M-20")
+def test_what_calls_a_person_does_not_come_back_to_the_agent_as_mail(
+    box: Mailbox, server: ModelServer, mailoutbox: list[Any]
+) -> None:
+    new_owner(box)
+    server.answers = [[("escalate", {"reason": "Odd."})], "Told."]
+    work(box)
+    drain()
+    (call,) = mailoutbox
+    work(box, call.message().as_bytes())
+    assert len(stored(AgentRun)) == 1
+    assert len(box.messages()) == 1
+
+
+@pytest.mark.req("M-20")
 @pytest.mark.parametrize("gone", ["inactive", "no member"])
 def test_an_owner_who_is_gone_is_not_called(
     box: Mailbox, server: ModelServer, mailoutbox: list[Any], gone: str
 ) -> None:
-    owner, admin = new_member(box.firm, Role.OPERATOR), new_member(box.firm, Role.ADMIN)
-    with firm_scope(box.firm):
-        MailAccount.objects.update(owner=owner)
-        if gone == "no member":
+    owner, admin = new_owner(box), new_member(box.firm, Role.ADMIN)
+    if gone == "no member":
+        with firm_scope(box.firm):
             Membership.objects.filter(user=owner).delete()
     if gone == "inactive":
         type(owner).objects.filter(pk=owner.pk).update(is_active=False)

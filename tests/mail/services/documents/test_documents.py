@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 from unittest.mock import patch
 
@@ -33,6 +32,7 @@ from tests.mail.document_kit import (
     with_attachments,
 )
 from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored, without_drafts
+from tests.support.ports import reserved_port
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-06")]
 
@@ -189,10 +189,10 @@ def test_malware_is_found_and_not_read(mailbox: Mailbox, settings: Settings) -> 
 
 
 def test_without_its_scanner_nothing_is_read(mailbox: Mailbox, settings: Settings) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        settings.CLAMD_URL = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    receive(mailbox, ("a.pdf", pdf()))
-    drain()
+    with reserved_port() as port:
+        settings.CLAMD_URL = f"tcp://127.0.0.1:{port}"
+        receive(mailbox, ("a.pdf", pdf()))
+        drain()
     (job,) = jobs("malware_scan")
     assert job.status == "pending"
     assert "clamd is not to be had" in job.last_error

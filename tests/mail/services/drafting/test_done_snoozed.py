@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pytest_django import Settings
 
@@ -32,6 +34,11 @@ def arrived(mailbox: Mailbox) -> str:
 def mark_done(mailbox: Mailbox, gmail_message_id: str) -> None:
     give_label(mailbox, gmail_message_id, LabelKey.DONE)
     synced(mailbox)
+
+
+def before_it_is_tried_again() -> Any:
+    """Let time stand still: a job that failed is due a few seconds later."""
+    return frozen_time(database_now())
 
 
 def an_hour_later() -> None:
@@ -74,9 +81,10 @@ def test_a_label_renamed_by_the_settings_is_taken_off_where_the_answer_was_lost(
 ) -> None:
     mailbox.simulator.order_fault(LOST_ANSWER, method="messages.modify")
     action = action_kit.ask(mailbox, arrived, "snooze", **AN_HOUR)
-    assert action_kit.run(action).status == "pending"
-    settings.SNOOZE_LABEL = "Later"
-    mark_done(mailbox, arrived)
+    with before_it_is_tried_again():
+        assert action_kit.run(action).status == "pending"
+        settings.SNOOZE_LABEL = "Later"
+        mark_done(mailbox, arrived)
     assert mailbox.labels(arrived) == DONE
 
 
@@ -86,8 +94,9 @@ def test_a_snooze_that_is_being_tried_is_not_tried_again(
 ) -> None:
     mailbox.simulator.order_fault(fault, method="messages.modify")
     action = action_kit.ask(mailbox, arrived, "snooze", **AN_HOUR)
-    assert action_kit.run(action).status == "pending"
-    mark_done(mailbox, arrived)
+    with before_it_is_tried_again():
+        assert action_kit.run(action).status == "pending"
+        mark_done(mailbox, arrived)
     an_hour_later()
     assert mailbox.labels(arrived) == DONE
     assert action_kit.current(action).status == "canceled"

@@ -118,7 +118,7 @@ CASES = {
                                          event=EventType.DRAFT_DISCARDED),
     "discarded and wanted again": Case((discard, needs_response), "drafted",
                                        ("discarded", "ready"), 1, OUTBOX),
-    "drafted and wanted again": Case((needs_response,), "drafted", ("ready",), 1),
+    "drafted and wanted again": Case((needs_response,), "drafted", ("ready",), 1, OUTBOX),
 }  # fmt: skip
 
 

@@ -7,10 +7,22 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mail.labels import LabelKey
 from mail.models import Draft
 from mail.services.drafting.requests import enqueue_manual_draft
 from tenants.scope import firm_scope
-from tests.mail.draft_kit import QUESTION, asked, finished, in_gmail, prepared, synced, the_thread
+from tests.mail.draft_kit import (
+    QUESTION,
+    asked,
+    edit,
+    finished,
+    give_label,
+    in_gmail,
+    prepared,
+    state_labels,
+    synced,
+    the_thread,
+)
 from tests.mail.llm.model_server import ModelServer
 from tests.mail.mail_kit import OWNER, Mailbox, drain, letter, stored, without_drafts
 
@@ -133,6 +145,28 @@ def test_the_label_on_an_inquiry_asks_for_an_answer_to_who_wrote_it(mailbox: Mai
         enqueue_manual_draft(mailbox.message(vera))
     drain()
     assert [draft["To"] for draft in in_gmail(mailbox)] == ["Vera <vera@visitor.example>"]
+
+
+def test_the_label_on_an_inquiry_moves_the_threads_draft_to_who_wrote_it(mailbox: Mailbox) -> None:
+    vera = inquiry(prepared(mailbox), "Vera", QUESTION, minutes_ago=9)
+    eve = inquiry(mailbox, "Eve", QUESTION)
+    synced(mailbox)
+    assert [draft["To"] for draft in in_gmail(mailbox)] == ["Eve <eve@visitor.example>"]
+    give_label(mailbox, vera, LabelKey.NEEDS_RESPONSE)
+    synced(mailbox)
+    assert [draft["To"] for draft in in_gmail(mailbox)] == ["Vera <vera@visitor.example>"]
+    assert state_labels(mailbox, vera) - {LabelKey.PARENT} == {LabelKey.OUTBOX}
+    assert state_labels(mailbox, eve) - {LabelKey.PARENT} == set()
+
+
+def test_the_label_on_another_inquiry_leaves_an_edited_draft_alone(mailbox: Mailbox) -> None:
+    vera = inquiry(prepared(mailbox), "Vera", QUESTION, minutes_ago=9)
+    inquiry(mailbox, "Eve", QUESTION)
+    synced(mailbox)
+    edit(mailbox, "My own words.")
+    give_label(mailbox, vera, LabelKey.NEEDS_RESPONSE)
+    synced(mailbox)
+    assert [draft.get_content().strip() for draft in in_gmail(mailbox)] == ["My own words."]
 
 
 def test_an_answer_to_one_visitor_answers_no_other(mailbox: Mailbox) -> None:

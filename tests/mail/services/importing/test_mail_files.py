@@ -59,11 +59,21 @@ def test_an_mbox_written_by_another_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("M-03")
-def test_a_sentence_that_begins_with_from_ends_no_message(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        b"From what I can tell it works.\n",
+        b"From 09:30 on we are closed, until 2 January 2027.\n",
+        b"From Monday, 4 May at 10:00 to Friday, 8 May 2026\n",
+    ],
+)
+def test_a_sentence_that_begins_with_from_ends_no_message(tmp_path: Path, sentence: bytes) -> None:
+    """Some programs do not quote it."""
     file = tmp_path / "mail"
-    file.write_bytes(SEPARATOR + b"Subject: 1\n\nHello\n\nFrom what I can tell it works.\n")
+    file.write_bytes(SEPARATOR + b"Subject: 1\n\nHello\n\n" + sentence)
     (raw,) = found(file)
-    assert raw.endswith(b"From what I can tell it works.\n")
+    assert raw.endswith(sentence)
+    assert unreadable(file) == {}
 
 
 @pytest.mark.req("M-03")

@@ -171,8 +171,9 @@ def test_quiet_hours_hold_a_reminder_back_and_cost_no_attempt(
         ("2099-01-11T06:00", "22:00", "07:00", None),
         ("2099-01-11T12:00", "12:00", "14:00", "2099-01-11T13:00"),
         ("2099-01-11T12:00", "12:00", "12:00", None),
-        # The end is skipped by the clock: quiet till it has jumped.
-        ("2099-03-29T00:30", "22:00", "02:30", "2099-03-29T01:30"),
+        # The end is skipped by the clock: quiet till it jumps, and not after.
+        ("2099-03-29T00:30", "22:00", "02:30", "2099-03-29T01:00"),
+        ("2099-03-29T01:00", "22:00", "02:30", None),
         # The end comes twice: the first one counts, between the two it is quiet again.
         ("2099-10-24T23:30", "22:00", "02:30", "2099-10-25T00:30"),
         ("2099-10-25T01:15", "22:00", "02:30", "2099-10-25T01:30"),
@@ -184,6 +185,27 @@ def test_quiet_hours_follow_the_clock_of_their_person(
     moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
     until = quiet_until(moment, VIENNA, time.fromisoformat(begin), time.fromisoformat(end))
     assert (until and f"{until:%Y-%m-%dT%H:%M}") == expected
+
+
+@pytest.mark.parametrize(
+    ("time_zone", "evening"),
+    [
+        ("Europe/Vienna", "2027-03-27T23:30+01:00"),
+        ("Europe/Vienna", "2027-10-30T23:30+02:00"),
+        ("America/New_York", "2027-03-13T23:30-05:00"),
+        ("Australia/Lord_Howe", "2027-10-02T23:30+10:30"),
+        # Its clock skips the first hour of a day.
+        ("Africa/Cairo", "2027-04-29T23:30+02:00"),
+    ],
+)
+@pytest.mark.parametrize("end", [time(0), time(0, 30), time(2), time(2, 15), time(2, 45), time(3)])
+def test_quiet_hours_end_with_the_first_minute_that_is_not_quiet(
+    time_zone: str, evening: str, end: time
+) -> None:
+    minute = begin = datetime.fromisoformat(evening)
+    while quiet_until(minute, time_zone, time(22), end) is not None:
+        minute += timedelta(minutes=1)
+    assert quiet_until(begin, time_zone, time(22), end) == minute
 
 
 def test_dates_that_were_missed_are_delivered_late_in_one(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import email.policy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ from tenants.scope import firm_scope
 from tests.mail.mail_kit import FixedClassifier, Mailbox, drain, jobs, letter, only, stored
 from tests.mail.send_kit import answer, at_once, attempts, current, drafts, forward, sent
 
+REFUSED = Fault(status=403, reason="domainPolicy")
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
 
 
@@ -92,11 +94,11 @@ def test_a_forwarded_message_begins_a_thread_and_takes_its_attachments_along(box
 
 
 def test_the_whole_original_can_go_along_as_a_file(box: Mailbox) -> None:
-    arrived = received(box)
+    arrived = received(box, letter("Ceník 2026/27"))
     forward(box, arrived, "bob@partner.example", include_original="attachment", note="Attached.")
     drain()
     (file,) = sent(box)[0].iter_attachments()
-    assert file.get_filename() == "Ceník.eml"
+    assert file.get_filename() == "Ceník 2026-27.eml"
     assert b"Could you send me the price list" in file.get_content()
 
 
@@ -273,10 +275,82 @@ def test_what_is_being_sent_is_not_canceled(box: Mailbox) -> None:
     outbound = answer(box, received(box))
     box.simulator.order_fault(Fault(status=503), method="drafts.send")
     attempts(outbound, most=1)
-    with pytest.raises(WrongState), firm_scope(box.firm):
+    with pytest.raises(WrongState, match=r"^The message is sending\.$"), firm_scope(box.firm):
         cancel_outbound(current(outbound))
     attempts(outbound)
     assert current(outbound).status == "sent"
+
+
+def test_what_needs_a_look_is_not_canceled(box: Mailbox) -> None:
+    outbound = answer(box, received(box))
+    with firm_scope(box.firm):
+        OutboundMessage.objects.update(status="unknown")
+        with pytest.raises(WrongState, match=r"^The message needs a look\.$"):
+            cancel_outbound(current(outbound))
+
+
+@pytest.mark.parametrize(
+    ("stop", "status"),
+    [
+        (lambda _, outbound: cancel_outbound(outbound), "unknown"),
+        # Its job looks, and sends nothing.
+        (lambda box, _: suggest_only(box.account), "sent"),
+    ],
+)
+def test_what_may_be_sent_is_not_called_canceled_once_it_waits_to_be_sent_again(
+    box: Mailbox, stop: Callable[[Mailbox, OutboundMessage], None], status: str
+) -> None:
+    outbound = answer(box, received(box))
+    box.simulator.order_fault(LOST_ANSWER, method="drafts.send")
+    attempts(outbound, most=1)
+    cancel(current(outbound).job_id)
+    sweep_actions()
+    send_again(outbound, reason="It did not arrive.")
+    assert current(outbound).status == "queued"
+    stop(box, current(outbound))
+    assert (current(outbound).status, len(sent(box))) == ("unknown", 1)
+    attempts(outbound)
+    assert (current(outbound).status, len(sent(box))) == (status, 1)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda _, outbound: cancel_outbound(outbound),
+        lambda _, outbound: cancel(outbound.job_id),
+        lambda box, _: suggest_only(box.account),
+        lambda box, _: box.simulator.order_fault(REFUSED, method="drafts.create"),
+        lambda box, _: box.simulator.order_fault(REFUSED, method="drafts.send"),
+    ],
+    ids=["canceled", "job canceled", "suggests only", "no draft", "refused"],
+)
+@pytest.mark.parametrize("doubt", ["gone", "restored"])
+def test_what_may_be_sent_still_needs_a_look_when_sending_it_again_comes_to_nothing(
+    box: Mailbox, settings: Any, doubt: str, end: Callable[[Mailbox, OutboundMessage], object]
+) -> None:
+    settings.SEND_CHECK_SECONDS = 0
+    outbound = answer(box, received(box))
+    if doubt == "gone":
+        box.simulator.order_fault(Fault(status=503), method="drafts.send")
+        attempts(outbound, most=1)
+        box.gmail.delete_draft(current(outbound).gmail_draft_id)
+    else:
+        with firm_scope(box.firm):
+            OutboundMessage.objects.update(database_id="another")
+    attempts(outbound)
+    assert current(outbound).status == "unknown"
+    send_again(current(outbound), reason="It did not arrive.")
+    end(box, current(outbound))
+    attempts(outbound)
+    sweep_actions()
+    done = current(outbound)
+    assert (done.status, sent(box), drafts(box)) == ("unknown", [], 0)
+    assert done.error
+    with firm_scope(box.firm):
+        MailAccount.objects.update(mode=Mode.ACTIVE)
+    send_again(done, reason="It did not arrive.")
+    attempts(outbound)
+    assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
 
 
 def test_a_mailbox_that_suggests_only_sends_nothing(box: Mailbox) -> None:
