@@ -43,15 +43,21 @@ def redact(text: str, limit: int) -> str:
     text = text[: limit * 4].replace("\x00", "\N{REPLACEMENT CHARACTER}")
     for pattern in _PATTERNS:
         text = pattern.sub(_redacted, text)
-    text = text.encode("utf-8", "replace").decode()
+    text = _storable(text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def hide_secrets(text: str) -> str:
-    """Return what a person wrote without keys, tokens and passwords; addresses stay."""
+    """Return what a person wrote without keys, tokens and passwords, NUL-free; addresses stay."""
     for pattern in _PATTERNS:
         text = text if pattern is _ADDRESS else pattern.sub(_redacted, text)
-    return text
+    return _storable(text)
+
+
+def _storable(text: str) -> str:
+    """Return the text without the characters that no database takes, NUL and lone surrogates."""
+    text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    return text.encode("utf-8", "replace").decode()
 
 
 def is_secret_key(key: str) -> bool:

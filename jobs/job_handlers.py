@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
-from pydantic import Field, StrictStr, field_validator, model_validator
+from pydantic import Field, StrictBool, StrictStr, field_validator, model_validator
 
 from jobs import conf
 from jobs.engine.prune import prune
@@ -189,6 +189,8 @@ class EmailPayload(JobPayload):
     event: StrictStr = Field(default="", max_length=100)
     subject: StrictStr = Field(min_length=1, max_length=MAX_SUBJECT_LENGTH)
     body: StrictStr
+    # Of the service's own, not to be read where it comes in as mail; what goes to an endpoint is.
+    is_notice: StrictBool = False
 
     @field_validator("to")
     @classmethod
@@ -227,6 +229,9 @@ class WebhookPayload(JobPayload):
     EMAIL_JOB_TYPE,
     category=Category.NOTIFICATIONS,
     payload=EmailPayload,
+    # `is_notice` came with 1.1: a worker of the version before leaves it to a newer one.
+    version="1.1",
+    upcasters={"1.0": dict},
     retry=NOTIFICATION_RETRY,
     timeout_seconds=NOTIFICATION_TIMEOUT_SECONDS,
 )
@@ -240,7 +245,15 @@ def email_send(payload: EmailPayload, ctx: JobContext) -> dict[str, int]:
         if endpoint.channel != Channel.EMAIL:
             raise Fatal("the endpoint takes no e-mails")
         to = [endpoint.target]
-    send_email(ctx, to, payload.subject, payload.body, event=payload.event, endpoint=endpoint)
+    send_email(
+        ctx,
+        to,
+        payload.subject,
+        payload.body,
+        event=payload.event,
+        endpoint=endpoint,
+        is_notice=payload.is_notice or endpoint is not None,
+    )
     return {"recipients": len(to)}
 
 

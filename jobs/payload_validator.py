@@ -78,8 +78,18 @@ def number_faults(name: str, number: object, least: int, most: int) -> list[Faul
     if not isinstance(number, int) or isinstance(number, bool):
         return [Fault(name, "wrong_type", "must be a whole number")]
     if not least <= number <= most:
-        return [Fault(name, "out_of_range", f"must be from {least} to {most}")]
+        return [Fault(name, "out_of_range", f"must be from {least:,} to {most:,}")]
     return []
+
+
+def seconds_faults(name: str, seconds: object, least: float, most: float) -> list[Fault]:
+    """Return what is wrong with a number of seconds, whole or not."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return [Fault(name, "wrong_type", "must be a number")]
+    # Written so that NaN is refused, too.
+    if least <= seconds <= most:
+        return []
+    return [Fault(name, "out_of_range", f"must be from {least:,} to {most:,} seconds")]
 
 
 def moment_faults(name: str, moment: object) -> list[Fault]:
@@ -193,25 +203,33 @@ def _is_plain(value: Any, depth: int) -> bool:
 def _encode_checked(declared: JobType, payload: Mapping[str, Any]) -> bytes:
     if not isinstance(payload, Mapping):
         raise _refused(declared, "payload", "wrong_type", "must be an object")
-    faults = list(_form_faults(payload, declared.payload_model.free_form))[:MAX_FAULTS]
+    payload = dict(payload)
+    faults = list(form_faults(payload, free_form=declared.payload_model.free_form))[:MAX_FAULTS]
     if faults:
         raise PayloadInvalid(declared.name, faults)
     return json.dumps(
-        dict(payload), ensure_ascii=False, separators=(",", ":"), default=plain, allow_nan=False
+        payload, ensure_ascii=False, separators=(",", ":"), default=plain, allow_nan=False
     ).encode()
 
 
-def _form_faults(payload: Mapping[str, Any], free_form: Collection[str]) -> Iterator[Fault]:
-    """Yield every fault, iteratively: the payload may be nested to any depth."""
-    pending: list[tuple[str, Any, int]] = [("", payload, 1)]
+def form_faults(
+    value: object, *, root: str = "", free_form: Collection[str] | None = None
+) -> Iterator[Fault]:
+    """Yield every fault of what should be JSON, iteratively: it may be nested to any depth.
+
+    Places begin with `root`. Keys are checked for secrets outside of the fields in `free_form`; None:
+    nowhere.
+    """
+    pending: list[tuple[str, Any, int]] = [(root, value, 1)]
     while pending:
         path, value, depth = pending.pop()
-        if isinstance(value, Mapping | list | tuple):
+        if isinstance(value, dict | list | tuple):
             if depth > PAYLOAD_MAX_DEPTH:
                 yield Fault(path, "too_deep", f"nested over {PAYLOAD_MAX_DEPTH} levels")
                 continue
-            if isinstance(value, Mapping):
-                yield from _key_faults(path, value, check_secrets=_field(path) not in free_form)
+            if isinstance(value, dict):
+                check_secrets = free_form is not None and _field(path) not in free_form
+                yield from _key_faults(path, value, check_secrets=check_secrets)
                 children = [(_join(path, str(key)), item) for key, item in value.items()]
             else:
                 children = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
@@ -221,7 +239,8 @@ def _form_faults(payload: Mapping[str, Any], free_form: Collection[str]) -> Iter
 
 
 def _join(path: str, key: str) -> str:
-    key = key[:100].replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    # A message that names it can be printed, whatever is wrong with it.
+    key = key[:100].replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
     return f"{path}.{key}" if path else key
 
 

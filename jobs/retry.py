@@ -10,6 +10,13 @@ from jobs.errors import LONGEST_WAIT_SECONDS
 
 Backoff = Literal["exponential", "linear", "fixed"]
 
+_NUMBERS = (
+    ("max_attempts", int, "a whole number"),
+    ("base_delay_seconds", int | float, "a number"),
+    ("max_delay_seconds", int | float, "a number"),
+    ("jitter", int | float, "a number"),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
@@ -30,8 +37,10 @@ class RetryPolicy:
         """Refuse an invalid policy.
 
         Raises:
+            TypeError: naming the attribute that is no number.
             ValueError: naming the attribute that is out of range.
         """
+        self._check_types()
         if not 1 <= self.max_attempts <= 32_767:
             raise ValueError("max_attempts must be from 1 to 32767")
         if self.backoff not in ("exponential", "linear", "fixed"):
@@ -43,6 +52,13 @@ class RetryPolicy:
             raise ValueError(f"max_delay_seconds must be {message}")
         if not 0 <= self.jitter < 1:
             raise ValueError("jitter must be at least 0 and below 1")
+
+    def _check_types(self) -> None:
+        # Not every project runs a type checker; True would be a number.
+        for name, kind, what in _NUMBERS:
+            number = getattr(self, name)
+            if not isinstance(number, kind) or isinstance(number, bool):
+                raise TypeError(f"{name} must be {what}")
 
     def delay_seconds(self, attempt: int, rng: Random) -> float:
         """Return the wait after failed attempt number `attempt` (from 1), in seconds.

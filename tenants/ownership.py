@@ -12,7 +12,7 @@ from django.db import connection, models
 
 from tenants.errors import DeletionRefused
 from tenants.models import AuditEntry, FirmOwned
-from tenants.scope import all_firms, current_scope
+from tenants.scope import all_firms, sees_all_firms
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def refuse_deletion(instance: models.Model, **_: Any) -> None:
     Raises:
         DeletionRefused: not every firm is in scope.
     """
-    if not _sees_all():
+    if not sees_all_firms():
         raise DeletionRefused(f"firm {instance}")
 
 
@@ -107,7 +107,7 @@ def take_rows_along(sender: type[models.Model], instance: models.Model, **_: Any
 
     Django has collected what the scope shows: the rest would keep the user in the database.
     """
-    if _sees_all():
+    if sees_all_firms():
         return
     with all_firms("a user is deleted, of whichever firms"):
         for relation in sender._meta.related_objects:
@@ -120,8 +120,3 @@ def take_rows_along(sender: type[models.Model], instance: models.Model, **_: Any
                 rows.delete()
             elif relation.on_delete is models.SET_NULL:
                 rows.update(**{relation.field.name: None})
-
-
-def _sees_all() -> bool:
-    scope = current_scope()
-    return scope is not None and scope.firm_ids is None

@@ -60,6 +60,12 @@ def current_scope() -> Scope | None:
     return _scope.get()
 
 
+def sees_all_firms() -> bool:
+    """Say whether the rows of every firm are visible."""
+    scope = _scope.get()
+    return scope is not None and scope.firm_ids is None
+
+
 def require_scope(what: str = "") -> Scope:
     """Return the scope in force.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from django.contrib.admin import SimpleListFilter
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
-from unfold.contrib.filters.admin import DropdownFilter
+from unfold.contrib.filters.admin import DropdownFilter, TextFilter
 
 from interfaces.admin.base import ParameterRefused
 
@@ -28,7 +30,24 @@ SPANS: dict[str, tuple[str, timedelta]] = {
 YEARS = (2000, 2999)
 
 
-class ChoiceFilter(DropdownFilter):
+class _TitledFilter(SimpleListFilter):
+    """A filter that is named by its title, and not "By" and its title, which need not follow."""
+
+    def choices(self, changelist: ChangeList) -> Iterator[Any]:
+        """Name the field of Unfold's form."""
+        title = str(self.title)
+        shown: Iterator[Any] = super().choices(changelist)
+        for choice in shown:
+            for field in choice["form"].fields.values():
+                field.label = f"{title[:1].upper()}{title[1:]}"
+            yield choice
+
+
+class TermFilter(_TitledFilter, TextFilter):
+    """A filter by what is typed."""
+
+
+class ChoiceFilter(_TitledFilter, DropdownFilter):
     """A dropdown over one field; a value that it does not offer is refused."""
 
     parameter_name: str

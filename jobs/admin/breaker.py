@@ -19,6 +19,16 @@ def _seen(breaker: CircuitBreaker) -> str:
     return f"{breaker.state} {breaker.opened_at}"
 
 
+def _not_closable(breaker: CircuitBreaker) -> str:
+    return "The breaker is closed." if breaker.state == BreakerState.CLOSED else ""
+
+
+def _not_openable(breaker: CircuitBreaker) -> str:
+    if breaker.state == BreakerState.CLOSED:
+        return ""
+    return f"The breaker is {breaker.get_state_display()} already; to hold jobs back for longer, pause them."
+
+
 def _failed(breaker: CircuitBreaker) -> str:
     """Return how many attempts of the window had the most frequent failure."""
     if breaker.state != BreakerState.CLOSED:
@@ -44,22 +54,25 @@ class BreakerAdmin(TenantOperationsAdmin):
     operations = (
         QueueOperation(
             name="close",
-            label="Close",
+            # Below the page is a "Close" of the theme's, which leaves it.
+            label="Close breaker",
             icon="play_arrow",
             variant="primary",
             effect="The jobs it held back run in their turn. Should they fail again, it opens "
             "again.",
+            obstacle=_not_closable,
             seen=_seen,
             perform=breakers.close_breaker,
             report=lambda breaker: f"{breaker} runs again for {breaker.firm.name}.",
         ),
         QueueOperation(
             name="open",
-            label="Open",
+            label="Open breaker",
             icon="block",
             variant="danger",
             effect="The type's jobs of this firm and limit key wait and use no attempts. After the "
             "cooldown one is tried: when it completes, the others follow.",
+            obstacle=_not_openable,
             seen=_seen,
             perform=lambda breaker, **answers: breakers.open_breaker(
                 breaker.job_type, breaker.firm, limit_key=breaker.limit_key, **answers

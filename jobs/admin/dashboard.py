@@ -21,8 +21,9 @@ from jobs.queries.held_back import ANYTHING, LimitsInForce
 from jobs.queries.recent_counts import recent_live_jobs
 from jobs.queries.stats import JobCounts, QueueStats, count_jobs, queue_stats
 from jobs.states import Status
-from tenants.admin.base import sees_all_firms, sees_several_firms
+from tenants.admin.base import sees_several_firms
 from tenants.models import Firm
+from tenants.scope import sees_all_firms
 
 FIRMS_SHOWN = 20
 BLOCKS_SHOWN = 10

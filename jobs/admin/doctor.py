@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 
 from jobs.doctor import Severity, examine
-from tenants.admin.base import sees_all_firms
+from tenants.scope import sees_all_firms
 
 # Seconds for the check that reads the whole database file: a page must not take longer.
 LIMITS = {"soundness": 0.2}

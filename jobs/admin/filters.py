@@ -8,7 +8,6 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import TextFilter
 
 from interfaces.admin.base import ParameterRefused
 from interfaces.admin.filters import (
@@ -17,6 +16,7 @@ from interfaces.admin.filters import (
     Options,
     PeriodFilter,
     SpanFilter,
+    TermFilter,
     field_filter,
 )
 from jobs.admin.base import type_choices
@@ -103,7 +103,7 @@ class MovedPeriodFilter(PeriodFilter):
     field = "moved_at"
 
 
-class UserFilter(TextFilter):
+class UserFilter(TermFilter):
     """Jobs on behalf of one user, by the name they sign in with."""
 
     title = "on behalf of (user)"

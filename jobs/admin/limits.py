@@ -20,6 +20,7 @@ from jobs.models import NotificationEndpoint, Pause, RateBucket, RateLimit
 from jobs.models.limits import MAX_KEY_LENGTH
 from jobs.operations import limits
 from jobs.queries.durations import in_words
+from jobs.registry import find
 from jobs.states import CountedBy
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import FirmFilter
@@ -32,6 +33,7 @@ COUNTED_BY = [
     (CountedBy.KEY.value, "Each limit key of a firm, such as a mailbox"),
     (CountedBy.ALL_FIRMS.value, "All firms together"),
 ]
+COUNTED_BY_ONE_FIRM = COUNTED_BY[:-1]
 
 
 class RateForm(OperationForm):
@@ -90,6 +92,12 @@ class NewRateForm(FirmChoiceForm, RateForm):
         help_text="Where keys are counted: the one to limit; empty means each.",
     )
 
+    def prepare(self, request: HttpRequest, row: RateLimit | None) -> None:
+        """Offer what counts all firms together to platform staff alone."""
+        super().prepare(request, row)
+        if not access_in(request).is_platform_staff:
+            self.fields["counted_by"].choices = COUNTED_BY_ONE_FIRM  # type: ignore[attr-defined]  # a choice field
+
 
 def where(row: Pause | RateLimit | NotificationEndpoint) -> str:
     """Return the firm that a row holds for, or "every firm"."""
@@ -139,16 +147,22 @@ def _left(limit: Any) -> str:
     if limit.everywhere and limit.counted_by != CountedBy.ALL_FIRMS:
         return "counted for each firm"
     if limit.bucket_tokens is None:
-        return f"{limit.burst} may start"
+        return _may_start(limit, limit.burst)
     elapsed = max((timezone.now() - limit.bucket_refilled_at).total_seconds(), 0.0)
     tokens = limit.bucket_tokens + elapsed * limit.amount / limit.per_seconds
     left = int(min(tokens, limit.burst - limit.bucket_granted))
     if left > 0:
-        return f"{left} may start"
+        return _may_start(limit, left)
     if tokens >= 1:
         return f"{limit.bucket_granted} let through, about to start"
     wait = (1 - tokens) * limit.per_seconds / limit.amount
     return f"next in {in_words(wait)}"
+
+
+def _may_start(limit: Any, units: int) -> str:
+    declared = find(limit.job_type)
+    one_each = declared is None or declared.limit_units == 1
+    return f"{units} may start" if one_each else f"{units} units may start"
 
 
 @admin.register(RateLimit)

@@ -24,7 +24,8 @@ from jobs.models import Worker
 from jobs.operations import workers
 from jobs.queries.lists import newest_version, running_jobs
 from jobs.states import WorkerRequest, WorkerState
-from tenants.admin.base import TenantOperationsAdmin, sees_all_firms
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.scope import sees_all_firms
 
 ASKED: dict[str, str] = {
     WorkerRequest.QUIET: "claim nothing",

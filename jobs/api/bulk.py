@@ -21,7 +21,7 @@ from interfaces.api.serializers import (
     TextField,
     WholeNumberField,
 )
-from jobs.api.query import MAX_SEARCH_LENGTH, FirmQuery
+from jobs.api.query import MAX_SEARCH_LENGTH, FirmQuery, JobFilters, choice, text
 from jobs.api.requests import MAX_TEXT_LENGTH, FirmBody, priority_field
 from jobs.api.views import (
     QueueView,
@@ -53,50 +53,31 @@ from jobs.states import (
     Category,
     DeadReason,
     Resolution,
-    Status,
 )
 from tenants.models import Role
 
 MAX_IDS = 5_000
 
 
-def _word(values: Any, help_text: str) -> Any:
-    return serializers.ChoiceField(
-        [str(value) for value in values], required=False, help_text=help_text
-    )
-
-
-def _text(max_length: int, help_text: str) -> TextField:
-    return TextField(required=False, max_length=max_length, help_text=help_text)
-
-
-class _CommonFilter(StrictSerializer):
-    """The filters that dead letters and jobs have in common."""
-
-    category = _word(Category, "The kind of work.")
-    job_type = _text(100, "The exact type.")
-    created_after = MomentField(required=False, help_text="As in the list.")
-    created_before = MomentField(required=False, help_text="As in the list.")
-
-
-class DeadLetterFilter(_CommonFilter):
+class DeadLetterFilter(StrictSerializer):
     """The filters of the list of dead letters; open ones alone are chosen."""
 
+    category = choice(Category, "The kind of work.")
+    job_type = text("The exact type.", 100)
+    created_after = MomentField(required=False, help_text="As in the list.")
+    created_before = MomentField(required=False, help_text="As in the list.")
     fingerprint = TextField(
         required=False, allow_blank=True, max_length=32, help_text="Of a group."
     )
-    reason = _word(DeadReason, "Why the job was dead-lettered.")
-    resolution = _word([OPEN, Resolution.ESCALATED], "`escalated` leaves out what nobody saw.")
-    search = _text(MAX_KEY_LENGTH, "As in the list.")
+    reason = choice(DeadReason, "Why the job was dead-lettered.")
+    resolution = choice([OPEN, Resolution.ESCALATED], "`escalated` leaves out what nobody saw.")
+    search = text("As in the list.", MAX_KEY_LENGTH)
 
 
-class JobFilter(_CommonFilter):
+class JobFilter(JobFilters):
     """The filters of the list of jobs."""
 
-    status = _word(Status, "Where the job is in its life.")
-    correlation_id = _text(64, "All jobs of one request or event.")
-    error = _text(200, "Text in the job's last error, in any case.")
-    search = _text(MAX_SEARCH_LENGTH, "As in the list, however old the jobs are.")
+    search = text("As in the list, however old the jobs are.", MAX_SEARCH_LENGTH)
 
 
 class CanaryBody(StrictSerializer):

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from rest_framework import serializers
 
-from interfaces.api.serializers import MomentField, QuerySerializer, TextField
+from interfaces.api.serializers import MomentField, QuerySerializer, StrictSerializer, TextField
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from jobs.engine.new_job import MAX_KEY_LENGTH
 from jobs.queries.filters import OPEN
@@ -77,8 +77,8 @@ class WorkerQuery(PageQuery):
     host = text("The exact host.", 200)
 
 
-class JobQuery(FirmPageQuery):
-    """The page and the filters of jobs."""
+class JobFilters(StrictSerializer):
+    """The filters of jobs, of the list and of a bulk run."""
 
     status = choice(Status, "Where the job is in its life.")
     category = choice(Category, "The kind of work.")
@@ -100,6 +100,10 @@ class JobQuery(FirmPageQuery):
         "payload.FIELD: beside type: and created:, for operators. A value with blanks is quoted.",
         MAX_SEARCH_LENGTH,
     )
+
+
+class JobQuery(FirmPageQuery, JobFilters):
+    """The page and the filters of jobs."""
 
 
 class DeadLetterQuery(FirmPageQuery):

@@ -9,10 +9,18 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from interfaces.correlation import current_correlation_id, new_correlation_id
-from jobs.engine.enqueue import EnqueueResult, firm_in_scope, spec_faults
+from jobs.engine.enqueue import (
+    EnqueueResult,
+    correlated,
+    firm_in_scope,
+    own_correlation_id,
+    refuse_other_than_specs,
+    result_of,
+    spec_faults,
+)
 from jobs.engine.fan_in import store_chain
 from jobs.engine.insert import dispatch, dispatch_groups
-from jobs.engine.new_job import EnqueueSpec, NewJob, new_job, own_correlation_id
+from jobs.engine.new_job import EnqueueSpec, NewJob, new_job
 from jobs.errors import ArgumentsInvalid, Fault, PayloadInvalid
 from tenants.models import Firm
 
@@ -37,23 +45,25 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
             after the first has an option that is for the first only.
         MissingTenant: as `enqueue`.
     """
+    try:
+        specs = list(specs)
+    except TypeError:
+        refuse_other_than_specs(specs)
+        raise
     if faults := _faults(specs):
         raise ArgumentsInvalid(faults)
     firm_id = firm_in_scope(firm, "enqueue_chain")
     correlation_id = (
         own_correlation_id(specs[0]) or current_correlation_id() or new_correlation_id()
     )
-
-    def made(spec: EnqueueSpec) -> EnqueueSpec:
-        own = own_correlation_id(spec)
-        return spec if own is not None else replace(spec, correlation_id=correlation_id)
-
-    jobs = [_new_job(place, made(one), firm_id) for place, one in enumerate(specs)]
+    jobs = [
+        _new_job(place, correlated(one, correlation_id), firm_id) for place, one in enumerate(specs)
+    ]
     stored, replacing = store_chain(jobs)
     first, job_id = jobs[0], stored[0]
     groups = dispatch_groups([first])
     transaction.on_commit(lambda: dispatch(groups), robust=True)
-    return EnqueueResult(job_id, created=job_id == first.job_id, replaced=first.job_id in replacing)
+    return result_of(first, job_id, replacing)
 
 
 aenqueue_chain = sync_to_async(enqueue_chain)

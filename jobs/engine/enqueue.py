@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal
@@ -17,14 +17,14 @@ from jobs.engine.current_job import current_job
 from jobs.engine.insert import DispatchGroup, dispatch, dispatch_groups, insert_keyless
 from jobs.engine.job_wait import read_job, wait_until_settled, wait_until_settled_async
 from jobs.engine.new_job import EnqueueSpec, NewJob, new_job
-from jobs.engine.owner import firm_exists
+from jobs.engine.owner import firm_exists, only_firm_id
 from jobs.engine.replace import insert_or_replace
 from jobs.engine.transactions import without_waiting
 from jobs.errors import ArgumentsInvalid, Fault
 from jobs.models import JobQueue
 from jobs.payload_validator import MAX_FAULTS
 from tenants.errors import MissingTenant
-from tenants.models import SYSTEM_SLUG, Firm
+from tenants.models import Firm
 from tenants.scope import current_scope
 
 NAME_THE_FIRM = "there are several firms: pass `firm=`, or call it inside `with firm_scope(firm):`."
@@ -134,6 +134,7 @@ def enqueue_many(
         MissingTenant: as `enqueue`.
     """
     if not specs:
+        refuse_other_than_specs(specs)
         return []
     firm_id = firm_in_scope(firm)
     try:
@@ -167,6 +168,23 @@ def spec_faults(name: str, spec: object) -> list[Fault]:
     return [Fault(name, "wrong_type", message)]
 
 
+def own_correlation_id(spec: EnqueueSpec) -> Any:
+    """Return the correlation id that the caller gave, as an argument or in the payload; None: none.
+
+    That of a payload is not checked yet.
+    """
+    if spec.correlation_id or not isinstance(spec.payload, Mapping):
+        return spec.correlation_id or None
+    return spec.payload.get("correlation_id")
+
+
+def correlated(spec: EnqueueSpec, correlation_id: str) -> EnqueueSpec:
+    """Return the spec with this correlation id, unless it has one of its own."""
+    if own_correlation_id(spec) is not None:
+        return spec
+    return replace(spec, correlation_id=correlation_id)
+
+
 def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueResult]:
     """Store jobs of several firms, given by id; otherwise as `enqueue_many`."""
     # The proxy `connection` would search for it at each attribute.
@@ -178,7 +196,7 @@ def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueR
         jobs = [new_job(spec, firm_id) for firm_id, spec in specs]
         stored, replacing = insert_or_replace(jobs, database=database)
         results = [
-            _result(job, job_id, replacing) for job, job_id in zip(jobs, stored, strict=True)
+            result_of(job, job_id, replacing) for job, job_id in zip(jobs, stored, strict=True)
         ]
         groups = dispatch_groups(jobs)
     database.on_commit(lambda: dispatch(groups), robust=True)
@@ -202,17 +220,18 @@ def _store_while_validating(
         keyed |= {start + n: job for n, job in enumerate(batch) if job.idempotency_key is not None}
         if keyless := [job for job in batch if job.idempotency_key is None]:
             insert_keyless(keyless)
-        results += [_result(job, job.job_id) for job in batch]
+        results += [result_of(job, job.job_id) for job in batch]
         groups |= dispatch_groups(batch)
     stored, replacing = insert_or_replace(list(keyed.values()))
     for place, job_id in zip(keyed, stored, strict=True):
-        results[place] = _result(keyed[place], job_id, replacing)
+        results[place] = result_of(keyed[place], job_id, replacing)
     return results, groups
 
 
-def _result(
+def result_of(
     job: NewJob, job_id: UUID, replacing: Collection[UUID] = NOTHING_REPLACED
 ) -> EnqueueResult:
+    """Return the result of a job for which that of `job_id` stands, its own or another."""
     if job_id is job.job_id or job_id == job.job_id:
         return EnqueueResult(job_id, created=True)
     return EnqueueResult(job_id, created=False, replaced=job.job_id in replacing)
@@ -239,26 +258,19 @@ def firm_in_scope(firm: Firm | int | None, call: str = "enqueue") -> int:
     running = current_job()
     if running is not None:
         return running.firm_id
-    # Without any firms of the project's own, jobs belong to the reserved one.
-    firms = list(Firm.objects.exclude(slug=SYSTEM_SLUG).values_list("pk", flat=True)[:2])
-    if not firms:
-        return Firm.objects.system().pk
-    if len(firms) > 1:
+    firm_id = only_firm_id()
+    if firm_id is None:
         raise MissingTenant(call, NAME_THE_FIRM)
-    return firms[0]
+    return firm_id
 
 
 def _id_of(firm: object) -> int:
-    if isinstance(firm, Firm):
-        firm_id: int | None = firm.pk
-    elif isinstance(firm, int):
-        # Who has the row has seen it; an id may be of anything.
-        firm_id = firm if firm_exists(firm) else None
-    else:
-        # Rows of other models have ids, too.
+    # Rows of other models have ids, too.
+    if not isinstance(firm, Firm | int):
         message = f"must be a Firm or the id of one, not {type(firm).__name__}"
         raise ArgumentsInvalid([Fault("firm", "wrong_type", message)])
-    if firm_id is None:
-        unknown = firm if isinstance(firm, int) else None
-        raise ArgumentsInvalid([Fault("firm", "unknown", f"no firm has the id {unknown}")])
+    firm_id: int | None = firm if isinstance(firm, int) else firm.pk
+    # Who has the row has seen it; an id may be of anything.
+    if firm_id is None or (isinstance(firm, int) and not firm_exists(firm_id)):
+        raise ArgumentsInvalid([Fault("firm", "unknown", f"no firm has the id {firm_id}")])
     return firm_id

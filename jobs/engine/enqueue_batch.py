@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
@@ -15,12 +15,14 @@ from jobs.engine.batches import NewBatch, store_batch
 from jobs.engine.chains import FOR_THE_FIRST
 from jobs.engine.enqueue import (
     EnqueueResult,
+    correlated,
     firm_in_scope,
     refuse_other_than_specs,
+    result_of,
     spec_faults,
 )
 from jobs.engine.insert import dispatch, dispatch_groups
-from jobs.engine.new_job import MAX_KEY_LENGTH, EnqueueSpec, new_job, own_correlation_id
+from jobs.engine.new_job import MAX_KEY_LENGTH, EnqueueSpec, new_job
 from jobs.errors import ArgumentsInvalid, Fault
 from jobs.payload_validator import text_faults
 from tenants.models import Firm
@@ -49,33 +51,33 @@ def enqueue_batch(
 
     `on_failed` is enqueued when the first job has failed for good, `on_settled` when all are over,
     in whatever status, `on_completed` when all are completed, be it after an operator restarted one;
-    each once, and all validated now. Without any jobs the last two are enqueued at once. A job that has the idempotency
-    key of one of these is of the batch in its place. Give a `batch_id` of your own to name it in a
-    callback's payload, or to enqueue a batch once: where it is there already, nothing is stored.
+    each once, and all validated now. Without any jobs the last two are enqueued at once. A job that
+    has the idempotency key of one of these is of the batch in its place. Give a `batch_id` of your
+    own to name it in a callback's payload, or to enqueue a batch once: where it is there already,
+    nothing is stored.
 
     Raises:
         PayloadInvalid: one of them is refused; nothing is stored.
-        ArgumentsInvalid: one of them is no EnqueueSpec, a callback has an option of the time at which it is enqueued, `name` is
-            too long or no text, or the batch of this id is another firm's.
+        ArgumentsInvalid: one of them is no EnqueueSpec, a callback has an option of the time at
+            which it is enqueued, `name` is too long or no text, or the batch of this id is another
+            firm's.
         MissingTenant: as `enqueue`.
     """
     given = {"failed": on_failed, "settled": on_settled, "completed": on_completed}
     callbacks = {event: spec for event, spec in given.items() if spec is not None}
-    if faults := _faults(callbacks, name):
+    if faults := _faults(callbacks, name, batch_id):
         raise ArgumentsInvalid(faults)
     firm_id = firm_in_scope(firm, "enqueue_batch")
     correlation_id = current_correlation_id() or new_correlation_id()
-
-    def made(spec: EnqueueSpec) -> EnqueueSpec:
-        own = own_correlation_id(spec)
-        return spec if own is not None else replace(spec, correlation_id=correlation_id)
-
     try:
-        jobs = [new_job(made(spec), firm_id) for spec in specs]
+        jobs = [new_job(correlated(spec, correlation_id), firm_id) for spec in specs]
     except (AttributeError, TypeError):
         refuse_other_than_specs(specs)
         raise
-    following = {event: new_job(made(spec), firm_id) for event, spec in callbacks.items()}
+    following = {
+        event: new_job(correlated(spec, correlation_id), firm_id)
+        for event, spec in callbacks.items()
+    }
     batch_id = batch_id or uuid7()
     stored = store_batch(NewBatch(batch_id, firm_id, name, correlation_id, jobs, following))
     if stored is None:
@@ -83,17 +85,14 @@ def enqueue_batch(
     ids, replacing = stored
     groups = dispatch_groups(jobs)
     transaction.on_commit(lambda: dispatch(groups), robust=True)
-    results = [
-        EnqueueResult(job_id, created=job_id == job.job_id, replaced=job.job_id in replacing)
-        for job, job_id in zip(jobs, ids, strict=True)
-    ]
+    results = [result_of(job, job_id, replacing) for job, job_id in zip(jobs, ids, strict=True)]
     return BatchResult(batch_id, created=True, jobs=results)
 
 
 aenqueue_batch = sync_to_async(enqueue_batch)
 
 
-def _faults(callbacks: dict[str, EnqueueSpec], name: str) -> list[Fault]:
+def _faults(callbacks: dict[str, EnqueueSpec], name: object, batch_id: object) -> list[Fault]:
     faults = [
         fault for event, spec in callbacks.items() for fault in spec_faults(f"on_{event}", spec)
     ]
@@ -103,6 +102,11 @@ def _faults(callbacks: dict[str, EnqueueSpec], name: str) -> list[Fault]:
         for option in FOR_THE_FIRST
         if getattr(spec, option) is not None
     ]
+    if batch_id is not None and not isinstance(batch_id, UUID):
+        message = f"must be a UUID, not {type(batch_id).__name__}"
+        faults.append(Fault("batch_id", "wrong_type", message))
+    if not isinstance(name, str):
+        return [*faults, Fault("name", "wrong_type", "must be a string")]
     if len(name) > MAX_KEY_LENGTH:
         faults.append(Fault("name", "too_long", f"must have at most {MAX_KEY_LENGTH} characters"))
     return [*faults, *text_faults("name", name)]

@@ -19,7 +19,6 @@ from jobs.engine.reserve import pass_on, reserve
 from jobs.engine.transactions import (
     bypasses_rls,
     fetch,
-    fetch_alone,
     in_transaction,
     run,
     run_alone,
@@ -95,12 +94,12 @@ def _insert_alone(jobs: Sequence[NewJob], database: BaseDatabaseWrapper) -> bool
         rows, params = f"{notify_sql('notified')}, {rows}", [_announcement(jobs), *params]
     begun = time.monotonic()
     rows = f"{dialect.rls_bypass_sql('bypass')}, {rows}"
-    sql = insert_sql(rows, dialect.now_sql(), keyed=keyed, single=len(jobs) == 1)
-    # SQLite knows no row count of a statement that returns rows.
-    stored = len(fetch_alone(sql, params)) if keyed else run_alone(sql, params, database=database)
+    single = len(jobs) == 1
+    sql = insert_sql(rows, dialect.now_sql(), keyed=keyed, single=single)
+    answer = run_alone(sql, params, database=database, fixed=single)
     if category is not None:
         note_notify(category, begun)
-    return stored == len(jobs)
+    return not keyed or bool(answer.rows)
 
 
 def _category_to_notify(jobs: Sequence[NewJob]) -> str | None:

@@ -94,10 +94,19 @@ def _refuse_unknown(options: Collection[str]) -> None:
 
 
 def _plain_fields(*args: Any, **fields: Any) -> dict[str, Any]:
-    """Return the fields as JSON, models among them too; the queue adds the envelope."""
+    """Return the fields as JSON, models among them too; the queue adds the envelope.
+
+    What cannot be JSON stays as it is: the queue refuses it, and names its place.
+    """
     if args:
         raise TypeError("a payload's fields are given by name")
-    plain: dict[str, Any] = to_jsonable_python(fields)
+    try:
+        plain: dict[str, Any] = to_jsonable_python(fields)
+    except ValueError:
+        plain = fields
+        for name, value in fields.items():
+            with suppress(ValueError):
+                plain[name] = to_jsonable_python(value)
     return plain
 
 

@@ -114,11 +114,12 @@ def note_running(worker_id: UUID, ids: bytes) -> bool:
     False: the worker was marked dead, and nothing may start.
     """
     dialect = dialects.current()
-    touched = run_alone(
+    answer = run_alone(
         "UPDATE jobs_worker SET running = %s WHERE id = %s AND dead_at IS NULL",
         [ids, dialect.value(Column.UUID, worker_id)],
+        fixed=True,
     )
-    return touched == 1
+    return answer.touched == 1
 
 
 def mark_processing(claims: Sequence[Claim]) -> set[UUID]:

@@ -30,6 +30,7 @@ from jobs.payload_validator import (
     text_faults,
 )
 from jobs.registry import JobPayload, JobType
+from jobs.registry.payload import made_defaults
 from jobs.states import CountedBy, OnConflict, Priority
 
 MAX_KEY_LENGTH = 200
@@ -109,8 +110,7 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     """
     declared = registry.get(spec.job_type)
     payload = _with_envelope(declared, spec, firm_id)
-    text = encode_payload(declared, payload)
-    model = parse_payload(declared, text, firm_id)
+    text, model = _encoded(declared, payload, firm_id)
     lock_key = spec.lock_key
     if lock_key is None and declared.lock_key is not None:
         lock_key = declared.lock_key(model)
@@ -187,14 +187,14 @@ def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[s
     return {**envelope, **spec.payload, **given}
 
 
-def own_correlation_id(spec: EnqueueSpec) -> Any:
-    """Return the correlation id that the caller gave, as an argument or in the payload; None: none.
-
-    That of a payload is not checked yet.
-    """
-    if spec.correlation_id or not isinstance(spec.payload, Mapping):
-        return spec.correlation_id or None
-    return spec.payload.get("correlation_id")
+def _encoded(declared: JobType, payload: dict[str, Any], firm_id: int) -> tuple[str, JobPayload]:
+    """Return the payload as it is stored, and its model."""
+    text = encode_payload(declared, payload)
+    model = parse_payload(declared, text, firm_id)
+    if payload["version"] == declared.version and (made := made_defaults(model)):
+        text = encode_payload(declared, {**payload, **made})
+        model = parse_payload(declared, text, firm_id)
+    return text, model
 
 
 def _key_of_payload(declared: JobType, model: JobPayload) -> str:
@@ -232,9 +232,7 @@ def _user_id(declared: JobType, user: Any) -> Any:
     except ValidationError as error:
         fault = Fault("user", "wrong_type", "must be a user, or the id of one")
         raise PayloadInvalid(declared.name, [fault]) from error
-    if key is None and getattr(user, "is_anonymous", False):
-        return None
-    if key is None:
+    if key is None and not getattr(user, "is_anonymous", False):
         fault = Fault("user", "not_stored", "is not stored yet: save it first")
         raise PayloadInvalid(declared.name, [fault])
     return key

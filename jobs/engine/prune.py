@@ -28,6 +28,8 @@ CHUNK = 500
 REVIEWED_RETENTION_DAYS = 90
 RUN_RETENTION_DAYS = 90
 DAY_SECONDS = 86_400
+# Nothing is older; a longer one would leave the calendar.
+LONGEST_RETENTION = timedelta(days=36_500)
 FIRST_ID = UUID(int=0)
 
 
@@ -53,6 +55,7 @@ def prune(firm: Firm) -> Pruned:
     of old requests.
     """
     days = firm.retention_days if firm.retention_days is not None else retention_days()
+    days = min(days, LONGEST_RETENTION.days)
     kept = _Kept(timedelta(days=days))
     pruned = Pruned()
     pruned.dead_letters = _prune_dead_letters(firm.pk)
@@ -79,7 +82,9 @@ class _Kept:
     def __init__(self, default: timedelta) -> None:
         self._default = default
         self._by_type = {
-            one.name: one.retention for one in all_types() if one.retention is not None
+            one.name: min(one.retention, LONGEST_RETENTION)
+            for one in all_types()
+            if one.retention is not None
         }
         self.shortest = min([default, *self._by_type.values()])
 

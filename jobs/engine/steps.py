@@ -16,6 +16,7 @@ from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.payload_validator import form_faults
 
 
 def find_step(claim: Claim, name: str) -> tuple[Any] | None:
@@ -104,7 +105,8 @@ def to_json(value: Any) -> str:
         why = type(error).__name__
         # A class of the handler's own may raise anything while it is looked at.
         with suppress(Exception):
-            why = _place_of_fault(value) or why
+            fault = next(form_faults(value, root="$"))
+            why = f"{fault.field}: {fault.message}"
         raise NotStorable(f"is not plain JSON: {why}") from error
     if ESCAPED_NUL.search(text):
         raise NotStorable("holds the NUL character")
@@ -116,51 +118,6 @@ def to_json(value: Any) -> str:
         # json.dumps() makes strings of numbers, True and None: two keys could become one.
         raise NotStorable(f"has a key that is no string at ${place}")
     return text
-
-
-def _place_of_fault(value: Any) -> str | None:
-    """Return where `value` is not JSON, and why, but not what is there; None where nothing is found."""
-    pending, seen = [("$", value)], set()
-    while pending:
-        place, one = pending.pop()
-        if not isinstance(one, _CONTAINERS):
-            if fault := _fault(one):
-                return f"{place} {fault}"
-        elif id(one) not in seen:
-            seen.add(id(one))
-            if isinstance(one, dict):
-                for key in one:
-                    if fault := _key_fault(key):
-                        return f"{place} has a key {fault}"
-                parts = [(f"{place}.{_shown(key)}", part) for key, part in one.items()]
-            else:
-                parts = [(f"{place}[{index}]", part) for index, part in enumerate(one)]
-            pending.extend(reversed(parts))
-    return None
-
-
-def _fault(value: object) -> str | None:
-    """Return why what is no container is not JSON."""
-    try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain).encode()
-    except UnicodeEncodeError:
-        return "holds a lone surrogate"
-    except ValueError:
-        return "is NaN or infinity" if isinstance(value, float) else "has too many digits"
-    except TypeError:
-        return f"is of type {type(value).__name__}"
-    return None
-
-
-def _key_fault(key: object) -> str | None:
-    if not isinstance(key, str):
-        # json.dumps() would write numbers and None as text, but what is stored is not what was meant.
-        return f"of type {type(key).__name__}"
-    return "with a lone surrogate" if _fault(key) else None
-
-
-def _shown(key: object) -> str:
-    return str(key)[:100].replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
 def _place_of_odd_key(value: Any) -> str | None:

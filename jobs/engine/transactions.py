@@ -15,8 +15,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
-from jobs.engine.dialects.base import PLANNER_SETTINGS
-from tenants.scope import ENGINE_SETTING, current_scope, set_local
+from jobs.engine.dialects.base import PLANNER_SETTINGS, Answer
+from tenants.scope import ENGINE_SETTING, sees_all_firms, set_local
 
 T = TypeVar("T")
 
@@ -114,8 +114,7 @@ def reading(work: Callable[[], T]) -> T:
 
 def _sees_every_firm() -> bool:
     """Say whether row level security hides nothing in the open transaction: no bypass is needed."""
-    scope = current_scope()
-    return connection.in_atomic_block and scope is not None and scope.firm_ids is None
+    return connection.in_atomic_block and sees_all_firms()
 
 
 def transaction_survives(error: DatabaseError) -> bool:
@@ -184,30 +183,33 @@ def fetch_in_scope(sql: str, params: list[Any], *, prepared: bool = True) -> lis
         return fetch(sql, params, prepared=prepared)
 
 
-def fetch_alone(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
-    """Run one statement that is its own transaction, and return its rows; repeat it as above.
+def run_alone(
+    sql: str,
+    params: list[Any],
+    *,
+    database: BaseDatabaseWrapper | None = None,
+    fixed: bool = False,
+) -> Answer:
+    """Run one statement that is its own transaction; repeat it as above.
 
-    It bypasses row level security by itself (`dialect.rls_bypass_sql`).
+    Inside a caller's transaction it runs once: only the caller could repeat that. It bypasses row
+    level security by itself (`dialect.rls_bypass_sql`). `fixed`: its text is one of a few.
     """
-    database = transaction.get_connection()
-    return _repeated(lambda: _execute_alone(database, sql, params).fetchall())
-
-
-def run_alone(sql: str, params: list[Any], *, database: BaseDatabaseWrapper | None = None) -> int:
-    """Run one statement as `fetch_alone` does; return how many rows it touched."""
     database = database or transaction.get_connection()
-    return _repeated(lambda: int(_execute_alone(database, sql, params).rowcount))
+    dialect = dialects.current()
 
+    def once() -> Answer:
+        return dialect.execute_alone(database, (sql, params), fixed=fixed)
 
-def _execute_alone(database: BaseDatabaseWrapper, sql: str, params: list[Any]) -> Any:
-    cursor = dialects.current().kept_cursor(database)
-    cursor.execute(sql, params)
-    return cursor
+    if database.autocommit:
+        return _repeated(once)
+    with _engine():
+        return once()
 
 
 def run_bypassing(sql: str, params: list[Any]) -> None:
     """Run one statement of a transaction, which begins and ends the bypass by itself."""
-    _execute_alone(transaction.get_connection(), sql, params)
+    dialects.current().kept_cursor(transaction.get_connection()).execute(sql, params)
 
 
 def fetch_pipelined(

@@ -8,12 +8,12 @@ from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import firm_in_scope
 from jobs.engine.locks import take_slot
-from jobs.engine.new_job import MAX_KEY_LENGTH
+from jobs.engine.new_job import key_faults
 from jobs.engine.transactions import in_transaction, run
 from jobs.errors import Fault, LockInvalid
 from jobs.models import ConcurrencyLock
 from jobs.models.limits import JOB_HOLDER
-from jobs.payload_validator import text_faults
+from jobs.payload_validator import seconds_faults
 from tenants.models import Firm
 
 # If a holder dies, its lock stays until its time is over; whoever needs it longer renews it.
@@ -39,10 +39,10 @@ def acquire_lock(
         LockInvalid: an argument is refused; `errors` lists field, code, message.
         MissingTenant: as `enqueue`.
     """
-    faults = _name_faults("key", key) + _ttl_faults(ttl_seconds)
+    faults = key_faults("key", key) + _ttl_faults(ttl_seconds)
     if holder_id is not None:
-        faults += _name_faults("holder_id", holder_id)
-        if holder_id.startswith(JOB_HOLDER):
+        faults += key_faults("holder_id", holder_id)
+        if str(holder_id).startswith(JOB_HOLDER):
             message = f"must not begin with {JOB_HOLDER}, which names jobs"
             faults.append(Fault("holder_id", "reserved", message))
     if faults:
@@ -95,16 +95,5 @@ def _held_sql(lock: ConcurrencyLock) -> tuple[str, list[object]]:
     )
 
 
-def _name_faults(field: str, name: str) -> list[Fault]:
-    if 1 <= len(name) <= MAX_KEY_LENGTH and "\x00" not in name:
-        return list(text_faults(field, name))
-    message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
-    return [Fault(field, "wrong_length", message)]
-
-
-def _ttl_faults(ttl_seconds: float) -> list[Fault]:
-    # Written so that NaN is refused, too.
-    if MIN_TTL_SECONDS <= ttl_seconds <= MAX_TTL_SECONDS:
-        return []
-    message = f"must be from {MIN_TTL_SECONDS} to {MAX_TTL_SECONDS:,} seconds"
-    return [Fault("ttl_seconds", "out_of_range", message)]
+def _ttl_faults(ttl_seconds: object) -> list[Fault]:
+    return seconds_faults("ttl_seconds", ttl_seconds, MIN_TTL_SECONDS, MAX_TTL_SECONDS)

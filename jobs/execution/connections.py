@@ -98,7 +98,7 @@ def require_no_transaction(outer: Collection[BaseDatabaseWrapper] = ()) -> None:
         TransactionLeftOpen: it did; the connection is still to be dropped.
     """
     if left := _open_transactions(outer):
-        raise _left_open(left)
+        raise transaction_left_open(left)
 
 
 def drop_open_transactions(
@@ -115,7 +115,7 @@ def drop_open_transactions(
     left = _open_transactions(outer)
     if not left:
         return error
-    found = _left_open(left)
+    found = transaction_left_open(left)
     for one in left:
         _drop(one)
     kind = type(deciding(error))
@@ -129,7 +129,8 @@ def drop_open_transactions(
     return error
 
 
-def _left_open(left: Collection[BaseDatabaseWrapper]) -> TransactionLeftOpen:
+def transaction_left_open(left: Collection[BaseDatabaseWrapper]) -> TransactionLeftOpen:
+    """Return the error of a handler that left transactions open on these connections."""
     aliases = ", ".join(repr(one.alias) for one in left)
     return TransactionLeftOpen(
         f"the handler left a transaction open, or autocommit off, on the database {aliases}:"

@@ -9,6 +9,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC
 from random import Random
+from types import CoroutineType
 from typing import Any
 
 from django.db import DatabaseError
@@ -61,6 +62,10 @@ from jobs.states import DeadReason
 # Runs a coroutine in the context variables of the caller and returns its result.
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
 
+UNAWAITED = (
+    "its handler returned a coroutine, which nobody awaits: what @job decorates must be an async def"
+    " itself, not a plain function around one"
+)
 UNKNOWN_FIRST_DELAY_SECONDS = 5.0
 UNKNOWN_MAX_DELAY_SECONDS = 300.0
 
@@ -149,6 +154,11 @@ def timed_out(claim: Claim, *, rng: Random, message: str = "") -> Outcome:
     return _outcome_of(error, claim, registry.find(claim.job_type), rng)
 
 
+def failed(claim: Claim, error: BaseException, *, rng: Random) -> Outcome:
+    """Return the outcome of an attempt for which `error` was raised after its handler had ended."""
+    return _outcome_of(error, claim, registry.find(claim.job_type), rng)
+
+
 def died(claim: Claim, how: str, *, rng: Random) -> Outcome:
     """Return the outcome of an attempt whose own process died; `how` names the exit code or signal."""
     declared = registry.find(claim.job_type)
@@ -182,6 +192,9 @@ def _run(
     result = declared.handler(payload, ctx)
     if declared.is_async:
         result = run_async(result)
+    elif type(result) is CoroutineType:
+        result.close()
+        raise Fatal(UNAWAITED)
     if signals.timed_out:
         # The handler caught it, and went on.
         raise JobTimeout

@@ -15,7 +15,8 @@ from django.utils.dateparse import parse_datetime
 
 from interfaces.moments import YEARS, earlier, is_in_range
 from interfaces.strict_json import without_repeats
-from jobs.states import Category, Priority
+from jobs.queries import held_back
+from jobs.states import Category, Priority, Status
 
 # Adds itself to a parser.
 Argument = Callable[[CommandParser], object]
@@ -126,6 +127,19 @@ USER = argument(
     metavar="NAME",
     help="jobs on behalf of this user alone, by the name they sign in with",
 )
+STATUS = argument("--status", choices=[status.value for status in Status])
+CORRELATION_ID = argument("--correlation-id", metavar="ID")
+HELD_BACK = argument(
+    "--held-back",
+    choices=[*(code.value for code in held_back.HELD_BACK), held_back.ANYTHING],
+    help="due, and held back by this",
+)
+SEARCH = argument(
+    "--search",
+    metavar="TEXT",
+    help="an id or key, and type: firm: status: error: key: correlation: user: reason: "
+    "created: payload.FIELD:",
+)
 PRIORITY = argument(
     "--priority",
     type=int,
@@ -134,3 +148,6 @@ PRIORITY = argument(
 )
 REASON = argument("--reason", default="", help="why; kept in the audit log")
 REQUIRED_REASON = argument("--reason", required=True, help="why; kept in the audit log")
+CREATED_SINCE = argument(
+    "--since", type=since, metavar="WHEN", help="created since: a time, or 30m, 6h, 2d"
+)

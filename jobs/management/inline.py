@@ -9,15 +9,14 @@ from jobs.errors import WrongState
 from jobs.management.arguments import argument, row_id
 from jobs.management.job_operations import JOBS
 from jobs.management.subcommand import Options, Subcommand, refusals
-from jobs.management.tables import reason_line
+from jobs.management.tables import wait_lines
 from jobs.models import JobQueue
 from jobs.queries.why_waiting import WaitCode, why_waiting
-from jobs.states import Status
 from jobs.worker.inline import run_inline
 from tenants.cli import command_scope
 
 # This process takes the place of a worker.
-WORKERS_ALONE = (WaitCode.NO_WORKER, WaitCode.NO_WORKER_FOR_CATEGORY, WaitCode.UNKNOWN_TYPE)
+OF_WORKERS = (WaitCode.NO_WORKER, WaitCode.NO_WORKER_FOR_CATEGORY, WaitCode.UNKNOWN_TYPE)
 
 _INLINE = argument(
     "--inline",
@@ -49,11 +48,8 @@ class RunInline(Subcommand):
 
 
 def _why_not(job: JobQueue) -> str:
-    lines = [reason_line(one) for one in why_waiting(job) if one.code not in WORKERS_ALONE]
-    if job.status != Status.PENDING:
-        lines.insert(0, f"It is not waiting: its status is {job.status}.")
-    elif not lines:
-        lines = ["Nothing is in its way any more: try again."]
+    reasons = [one for one in why_waiting(job) if one.code not in OF_WORKERS]
+    lines = wait_lines(job, reasons, nothing="Nothing is in its way any more: try again.")
     return "\n".join([f"job {job.pk} may not run now:", *(f"  {line}" for line in lines)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from django.core.exceptions import ObjectDoesNotExist
@@ -81,7 +82,12 @@ def job_cells(job: JobQueue, now: datetime) -> list[object]:
     ]
 
 
-def reason_line(reason: WaitReason) -> str:
-    """Return why a job waits, and until when."""
-    until = f", until {iso(reason.until)}" if reason.until is not None else ""
-    return printable(reason.detail) + until
+def wait_lines(job: JobQueue, reasons: Sequence[WaitReason], *, nothing: str) -> list[str]:
+    """Return why a job does not run, and until when; `nothing` where it only waits its turn."""
+    lines = [
+        printable(one.detail) + (f", until {iso(one.until)}" if one.until is not None else "")
+        for one in reasons
+    ]
+    if job.status != Status.PENDING:
+        return [f"It is not waiting: its status is {job.status}.", *lines]
+    return lines or [nothing]

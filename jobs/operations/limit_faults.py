@@ -9,7 +9,7 @@ from jobs import registry
 from jobs.engine.clock import database_now
 from jobs.errors import Fault
 from jobs.models.limits import MAX_KEY_LENGTH
-from jobs.payload_validator import moment_faults, text_faults
+from jobs.payload_validator import moment_faults, number_faults, seconds_faults, text_faults
 from jobs.states import Category, CountedBy
 
 # The largest value of a database's integer.
@@ -60,22 +60,16 @@ def counting_faults(
 
 def rate_faults(amount: int, per_seconds: float, burst: int | None) -> list[Fault]:
     """Return what is wrong with the numbers of a rate limit."""
-    faults = []
-    for name, number in (("amount", amount), ("burst", burst)):
-        if number is None:
-            continue
-        if isinstance(number, bool) or not isinstance(number, int):
-            faults.append(Fault(name, "wrong_type", "must be a whole number"))
-        elif not 1 <= number <= MOST:
-            faults.append(Fault(name, "out_of_range", f"must be from 1 to {MOST:,}"))
-    if not LEAST_SECONDS <= per_seconds <= MOST:
-        message = f"must be from {LEAST_SECONDS} to {MOST:,}"
-        faults.append(Fault("per_seconds", "out_of_range", message))
-    return faults
+    faults = number_faults("amount", amount, 1, MOST)
+    if burst is not None:
+        faults += number_faults("burst", burst, 1, MOST)
+    return faults + seconds_faults("per_seconds", per_seconds, LEAST_SECONDS, MOST)
 
 
 def _type_faults(job_type: str) -> list[Fault]:
-    return _unknown("job_type", job_type, [declared.name for declared in registry.all_types()])
+    return registry.name_faults(job_type) or _unknown(
+        "job_type", job_type, [declared.name for declared in registry.all_types()]
+    )
 
 
 def key_faults(limit_key: str) -> list[Fault]:

@@ -70,6 +70,8 @@ def create_schedule(
         ScheduleInvalid: it is refused; `errors` lists field, code and message of each fault.
         MissingTenant: no firm given, none in scope, and there are several.
     """
+    if faults := registry.name_faults(job_type):
+        raise ScheduleInvalid(faults)
     schedule = Schedule(
         firm_id=firm_in_scope(firm, "create_schedule"),
         name=name,

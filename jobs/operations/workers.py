@@ -17,8 +17,6 @@ from jobs.states import WorkerRequest
 from tenants.audit import as_actor, record_operation
 from tenants.models import Firm
 
-ENDING = (WorkerRequest.DRAIN, WorkerRequest.STOP)
-
 
 def quiet(worker: Worker | UUID | str, *, reason: str = "", by: By = None) -> Worker:
     """Let the worker claim nothing more until it is resumed.

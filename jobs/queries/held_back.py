@@ -17,9 +17,10 @@ from django.db.models import Q
 
 from jobs.engine import dialects
 from jobs.engine.limit_sql import COUNTED, LIMITED_FIRM
-from jobs.engine.rates import MOST_SPECIFIC_FIRST, BucketKey
+from jobs.engine.rates import BucketKey
 from jobs.engine.transactions import fetch, reading
 from jobs.models import CircuitBreaker, JobQueue, Pause
+from jobs.queries.short_buckets import short_buckets
 from jobs.queries.why_waiting import WaitCode
 from jobs.states import BreakerState, CountedBy, Status
 from tenants.scope import require_scope
@@ -171,16 +172,19 @@ def _read(firm_ids: frozenset[int] | None) -> LimitsInForce:
         [],
     )
     inactive, full = _limited_firms(firm_ids) if any_limited_firm else ((), ())
-    found.rules.extend(
-        [
-            *_pause_rules(found.pauses),
-            *_rules(WaitCode.FIRM_INACTIVE, {"firm_id": inactive}),
-            *_breaker_rules(found.breakers),
-            *_rules(WaitCode.CAPPED, {"firm_id": full, "admitted": (False,)}),
-            *_rate_rules(_empty_buckets(firm_ids) if any_bucket else ()),
-            Rule(WaitCode.LOCKED, {"waits_for_lock": (True,)}),
-        ]
-    )
+    rules = [
+        *_pause_rules(found.pauses),
+        *_rules(WaitCode.FIRM_INACTIVE, {"firm_id": inactive}),
+        *_breaker_rules(found.breakers),
+        *_rules(WaitCode.CAPPED, {"firm_id": full, "admitted": (False,)}),
+    ]
+
+    def may_start(*facts: Any) -> bool:
+        return not any(rule.covers(JobFacts(*facts)) for rule in rules)
+
+    buckets = short_buckets(may_start, firm_ids) if any_bucket else ()
+    locked = Rule(WaitCode.LOCKED, {"waits_for_lock": (True,)})
+    found.rules.extend([*rules, *_rate_rules(buckets), locked])
     return found
 
 
@@ -224,7 +228,7 @@ def _breaker_rules(breakers: Iterable[CircuitBreaker]) -> Iterator[Rule]:
 
 
 def _rate_rules(buckets: Iterable[BucketKey]) -> Iterator[Rule]:
-    """Yield a rule for each type and set of limit keys whose buckets are empty in the same firms."""
+    """Yield a rule for each type and set of limit keys whose buckets are short in the same firms."""
     keys_of: dict[tuple[str, str, int], set[str]] = defaultdict(set)
     for bucket in buckets:
         keys_of[bucket.counted_by, bucket.job_type, bucket.firm_id].add(bucket.limit_key)
@@ -255,28 +259,3 @@ def _limited_firms(firm_ids: frozenset[int] | None) -> tuple[Collection[int], Co
     own = [row for row in rows if firm_ids is None or row[0] in firm_ids]
     inactive = frozenset(pk for pk, active, _ in own if not active)
     return inactive, frozenset(pk for pk, _, is_full in own if is_full)
-
-
-def _empty_buckets(firm_ids: frozenset[int] | None) -> list[BucketKey]:
-    """Return the buckets without a token, those of all firms too."""
-    dialect = dialects.current()
-    elapsed = dialect.seconds_between_sql("b.refilled_at", dialect.now_sql())
-    rows = fetch(
-        f"""
-        SELECT b.counted_by, b.firm_id, b.job_type, b.limit_key, l.burst - b.granted < 1
-            OR b.tokens + {elapsed} * l.amount / l.per_seconds < 1
-        FROM jobs_ratebucket b
-        JOIN jobs_ratelimit l ON l.counted_by = b.counted_by AND l.job_type = b.job_type
-            AND l.limit_key IN ('', b.limit_key) AND (l.everywhere OR l.firm_id = b.firm_id)
-        {MOST_SPECIFIC_FIRST}
-        """,
-        [],
-    )
-    # The last of each bucket is the most specific limit, which applies.
-    is_empty = {BucketKey(*key): bool(empty) for *key, empty in reversed(rows)}
-    return [
-        key
-        for key, empty in is_empty.items()
-        if empty
-        and (firm_ids is None or key.firm_id in firm_ids or key.counted_by == CountedBy.ALL_FIRMS)
-    ]

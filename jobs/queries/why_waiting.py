@@ -155,8 +155,9 @@ def _rate_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
             own = rate.units(job.limit_units)
             this_one = "the next one in" if own == 1 else f"this one of {own} units in"
             before = f"{_number(jobs, MAX_AHEAD_IN_RATE)} before it, its own turn in about"
+            what = f"{rate.amount} units" if own > 1 else f"{rate.amount}"
             detail = (
-                f"at most {rate.amount} of {key.job_type or 'all types'}{of_key}{of_all} start"
+                f"at most {what} of {key.job_type or 'all types'}{of_key}{of_all} start"
                 f" in {in_words(rate.per_seconds)}; {before if jobs else this_one} {wait}"
             )
             yield WaitReason(WaitCode.RATE_LIMITED, detail, own_at)

@@ -238,6 +238,11 @@ def get(name: str) -> JobType:
     return found
 
 
+def name_faults(given: object) -> list[Fault]:
+    """Return what is wrong with what should be the name of a type; unknown ones are not."""
+    return [] if isinstance(given, str) else _no_name(given).faults
+
+
 def _no_name(given: object) -> PayloadInvalid:
     declared = next((one.name for one in _types.values() if one.handler is given), None)
     kind = type(given).__name__

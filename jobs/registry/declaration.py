@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 MAX_TYPE_NAME_LENGTH = 100
 MAX_QUEUE_NAME_LENGTH = 100
+MAX_VERSION_LENGTH = 20
+_CHARACTERS = "printable characters"
+# The largest value of a database's small integer.
+MAX_LOCK_LIMIT = 32_767
 NUMBER = (int, float)
 # What each of these options must be; where its default is None, None too.
 OPTION_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -147,20 +151,26 @@ def _kind(value: object) -> str:
 
 
 def _check_names(job_type: JobType) -> None:
-    if not 1 <= len(job_type.name) <= MAX_TYPE_NAME_LENGTH:
-        raise ValueError(f"job type name must have 1 to {MAX_TYPE_NAME_LENGTH} characters")
-    if not 1 <= len(job_type.queue) <= MAX_QUEUE_NAME_LENGTH:
-        raise ValueError(
-            f"{job_type.name}: queue must have 1 to {MAX_QUEUE_NAME_LENGTH} characters"
-        )
+    if not is_name(job_type.name, MAX_TYPE_NAME_LENGTH):
+        raise ValueError(f"job type name must have 1 to {MAX_TYPE_NAME_LENGTH} {_CHARACTERS}")
+    for option, most in (("queue", MAX_QUEUE_NAME_LENGTH), ("version", MAX_VERSION_LENGTH)):
+        if not is_name(getattr(job_type, option), most):
+            raise ValueError(f"{job_type.name}: {option} must have 1 to {most} {_CHARACTERS}")
     if job_type.version in job_type.upcasters:
         raise ValueError(f"{job_type.name}: an upcaster from the current version")
+
+
+def is_name(text: str, most: int) -> bool:
+    """Say whether the text can be stored and shown; neither NUL nor half a character is printable."""
+    return 1 <= len(text) <= most and text.isprintable()
 
 
 def _check_numbers(job_type: JobType) -> None:
     # A comparison with NaN is false.
     if not job_type.timeout_seconds > 0 or job_type.lock_limit < 1:
         raise ValueError(f"{job_type.name}: timeout_seconds and lock_limit must be above zero")
+    if job_type.lock_limit > MAX_LOCK_LIMIT:
+        raise ValueError(f"{job_type.name}: lock_limit must be from 1 to {MAX_LOCK_LIMIT:,}")
     if isinstance(job_type.limit_units, int) and job_type.limit_units < 1:
         raise ValueError(f"{job_type.name}: limit_units must be above zero")
     if job_type.priority is not None and job_type.priority not in set(Priority):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr
 
+# They make the same each time.
+_CONSTANT = (None, dict, frozenset, list, set, tuple)
 NO_ENVELOPE = {"tenant_id": 0, "version": "", "correlation_id": ""}
 
 
@@ -33,3 +36,25 @@ class JobPayload(BaseModel):
 
         # Else pydantic would call it for every payload that it reads, and demand no envelope.
         __init__.__pydantic_base_init__ = True
+
+
+def made_defaults(payload: JobPayload) -> dict[str, Any]:
+    """Return, as JSON by key, what a `default_factory` made of the fields that were not given.
+
+    Stored with the job: each of its attempts would have another. Those of models within are not.
+    """
+    keys = _made_fields(type(payload))
+    if not keys or not (missing := keys.keys() - payload.model_fields_set):
+        return {}
+    made = payload.model_dump(mode="json", include=missing)
+    return {keys[name]: made[name] for name in missing}
+
+
+@cache
+def _made_fields(model: type[JobPayload]) -> dict[str, str]:
+    """Return the key in payloads of each field whose default a function makes."""
+    return {
+        name: field.validation_alias or name
+        for name, field in model.model_fields.items()
+        if field.default_factory not in _CONSTANT and isinstance(field.validation_alias, str | None)
+    }

@@ -18,6 +18,7 @@ class Scheduled:
     worker was there run once. Workers store it when they start; what an operator changes stays.
 
     Raises:
+        TypeError: `cron` or `every_seconds` is of another kind.
         ValueError: both or neither are given, or one, or the zone, cannot be read.
     """
 
@@ -32,6 +33,8 @@ class Scheduled:
             raise ValueError("give either cron or every_seconds")
         if self.every_seconds is not None and type(self.every_seconds) is not int:
             raise TypeError("every_seconds must be a whole number")
+        if not isinstance(self.cron, str | None):
+            raise TypeError("cron must be a string")
         try:
             Timetable(self.cron, self.every_seconds, self.time_zone)
         except TimetableInvalid as error:

@@ -7,6 +7,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from jobs.engine.enqueue import enqueue
 from jobs.engine.new_job import MAX_ATTEMPTS
+from jobs.payload_validator import number_faults
+from jobs.registry.declaration import MAX_QUEUE_NAME_LENGTH, is_name
 from jobs.tasks_backend.calls import (
     find_result,
     job_priority,
@@ -58,8 +60,11 @@ class MailroomBackend(BaseTaskBackend):
             InvalidTask: saying why.
         """
         super().validate_task(task)
-        if not 1 <= max_attempts_of(task) <= MAX_ATTEMPTS:
-            raise InvalidTask(f"max_attempts must be from 1 to {MAX_ATTEMPTS}.")
+        if number_faults("max_attempts", max_attempts_of(task), 1, MAX_ATTEMPTS):
+            raise InvalidTask(f"max_attempts must be a whole number from 1 to {MAX_ATTEMPTS}.")
+        if not is_name(task.queue_name, MAX_QUEUE_NAME_LENGTH):
+            most = MAX_QUEUE_NAME_LENGTH
+            raise InvalidTask(f"queue_name must have 1 to {most} printable characters.")
         type_of(task)
 
     def enqueue(self, task: Task[P, T], args: Any, kwargs: Any) -> TaskResult[T]:

@@ -38,7 +38,8 @@ def max_attempts_of(task: Task[..., Any]) -> int:
 
     A task declared for another backend and sent here by `using(backend=…)` does not say.
     """
-    return int(getattr(task, "max_attempts", DEFAULT_MAX_ATTEMPTS))
+    given: int = getattr(task, "max_attempts", DEFAULT_MAX_ATTEMPTS)
+    return given
 
 
 def type_of(task: Task[..., Any]) -> str:

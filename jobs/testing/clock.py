@@ -21,8 +21,9 @@ class Clock:
         """Move the clock forward; negative values move it back."""
         self.move_to(self.now + timedelta(seconds=seconds, minutes=minutes, hours=hours))
 
-    def move_to(self, moment: datetime) -> None:
-        """Set the clock to an aware time."""
+    def move_to(self, moment: datetime | str) -> None:
+        """Set the clock to an aware time (text is ISO 8601)."""
+        moment = _read(moment)
         self._exits.enter_context(stopped_at(moment))
         self.now = moment
 
@@ -37,7 +38,17 @@ def frozen_time(moment: datetime | str | None = None) -> Iterator[Clock]:
     Raises:
         ValueError: the time is not aware, or not ISO 8601.
     """
-    if isinstance(moment, str):
-        moment = datetime.fromisoformat(moment)
     with ExitStack() as exits:
-        yield Clock(moment or database_now(), exits)
+        yield Clock(database_now() if moment is None else _read(moment), exits)
+
+
+def _read(moment: datetime | str) -> datetime:
+    """Return the time.
+
+    Raises:
+        ValueError: it is not aware, or not ISO 8601.
+    """
+    read: object = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    if not isinstance(read, datetime) or read.tzinfo is None:
+        raise ValueError(f"the clock takes an aware time such as 2026-03-29T00:59Z, not {moment}")
+    return read

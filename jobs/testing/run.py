@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 from uuid import UUID
 
 from asgiref.sync import async_to_sync
-from django.db import connection, transaction
-from django.test import TestCase
 from uuid_utils.compat import uuid7
 
+from jobs import registry
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim, claim_one
 from jobs.engine.enqueue import EnqueueResult, enqueue
@@ -26,11 +24,12 @@ from jobs.engine.transactions import reading
 from jobs.execution.async_bridge import calls_stay_on_this_thread
 from jobs.execution.context import Signals
 from jobs.execution.events import emit_settled
-from jobs.execution.executor import execute
+from jobs.execution.executor import execute, failed
 from jobs.models import JobQueue
 from jobs.queries.why_waiting import WaitCode, why_waiting
 from jobs.states import AttemptEnd, Status
 from jobs.testing.context import WatchingContext
+from jobs.testing.transactions import as_without_transaction
 from jobs.worker.maintenance import Maintenance
 from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.state import SharedState
@@ -172,6 +171,10 @@ def stored(job: Job, payload: Mapping[str, Any] | None, **options: Any) -> UUID:
     _refuse_scope()
     if isinstance(job, UUID):
         return job
+    given: object = job
+    if not isinstance(given, str | JobQueue | EnqueueResult):
+        # It says what to pass.
+        registry.get(job)  # type: ignore[arg-type]
     return (enqueue(job, payload, **options) if isinstance(job, str) else job).job_id
 
 
@@ -196,14 +199,24 @@ def run_maintenance() -> None:
 
 def performed(claimed: Claim) -> Outcome:
     """Run the handler and return its outcome, which is not stored."""
-    with _as_without_transaction(), calls_stay_on_this_thread():
-        return execute(
-            claimed,
-            rng=_NoJitter(),
-            signals=Signals(),
-            run_async=_run_async,
-            context=WatchingContext,
-        )
+    outcome: Outcome | None = None
+    try:
+        with as_without_transaction(), calls_stay_on_this_thread():
+            outcome = execute(
+                claimed,
+                rng=_NoJitter(),
+                signals=Signals(),
+                run_async=_run_async,
+                context=WatchingContext,
+            )
+    except Exception as error:
+        if outcome is None:
+            raise
+        # Outside of a test's transaction it is raised in the handler, where that commits, or
+        # beside its own error.
+        if not isinstance(outcome, Retry | DeadLettered):
+            outcome = failed(claimed, error, rng=_NoJitter())
+    return outcome
 
 
 @async_to_sync
@@ -223,26 +236,6 @@ def settled(claimed: Claim, outcome: Outcome) -> Ran:
     else:
         end = _ENDS_OF_PENDING[type(outcome)] if status is Status.PENDING else status
     return Ran(claimed.job_id, claimed.job_type, outcome, str(end))
-
-
-@contextmanager
-def _as_without_transaction() -> Iterator[None]:
-    """Run a handler inside a test's transaction as it would run outside of one.
-
-    Its on-commit callbacks run when it has ended. A statement that fails undoes what the handler
-    did, and the test can go on.
-    """
-    if not connection.in_atomic_block:
-        yield
-        return
-    before = transaction.savepoint()
-    pending = len(connection.run_on_commit)
-    with TestCase.captureOnCommitCallbacks(execute=True):
-        yield
-        if connection.needs_rollback or not connection.is_usable():
-            transaction.set_rollback(False)
-            transaction.savepoint_rollback(before)
-            del connection.run_on_commit[pending:]
 
 
 def _obstacles(job_id: UUID) -> str:

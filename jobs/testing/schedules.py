@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jobs import registry
 from jobs.schedules.defaults import store_default_schedules
 from jobs.schedules.tick import tick
 
@@ -13,9 +14,11 @@ def run_schedules(job_type: str | None = None) -> int:
     worker's start does: their first slot is the next one from now.
 
     Raises:
+        UnknownJobType: there is no such type.
         AssertionError: a schedule leads to no job; the message says why.
     """
     if job_type is not None:
+        registry.get(job_type)
         store_default_schedules([job_type])
     types = None if job_type is None else [job_type]
     jobs = 0

@@ -2,8 +2,8 @@
 
 An outcome is written at once when the completer is idle; during a write the next batch collects by
 itself. When many came at once it waits a moment for more, as a large batch costs little more than a
-small one, but not when somebody may wait for what one of the jobs held. A full buffer blocks the
-handlers' threads: the database sets the pace.
+small one, but not when somebody may wait for what one of the jobs held, nor when nothing runs that
+could bring more. A full buffer blocks the handlers' threads: the database sets the pace.
 """
 
 from __future__ import annotations
@@ -75,6 +75,14 @@ class Completer:
                 self._urgent |= one.claim.lock_key is not None or one.claim.admitted
             if self._awaited and self._has(self._awaited):
                 self._changed.notify_all()
+
+    def expect_no_more(self) -> None:
+        """Write what is there at once: no handler runs that could bring more."""
+        with self._changed:
+            if self._buffer:
+                self._urgent = True
+                if self._awaited:
+                    self._changed.notify_all()
 
     def known_tokens(self) -> set[int]:
         """Return the lease tokens of the claims whose outcomes are not stored."""

@@ -34,7 +34,8 @@ STALLED_SECONDS = 0.05
 class Pool:
     """Runs claims on `size` threads and passes their outcomes to `submit`.
 
-    `unsettled` returns those of some claims whose outcomes wait there.
+    `unsettled` returns those of some claims whose outcomes wait there; `on_idle` is called when nothing
+    is buffered or runs any more.
     """
 
     def __init__(
@@ -43,9 +44,11 @@ class Pool:
         size: int,
         submit: Callable[[Sequence[Settlement]], None],
         unsettled: Callable[[Sequence[Claim]], list[Claim]],
+        on_idle: Callable[[], None],
     ) -> None:
         self._state = state
         self._submit = submit
+        self._on_idle = on_idle
         self._notes = StartNotes(state, unsettled)
         self._buffer = PrefetchBuffer()
         self._policy = PrefetchPolicy()
@@ -247,6 +250,9 @@ class Pool:
             self._threads.release(thread)
             self._work_available.notify()
             self._changed.notify_all()
+            is_idle = self.idle
+        if is_idle:
+            self._on_idle()
 
     def _start_batches(self, taken: Sequence[tuple[WorkerThread, Batch]]) -> None:
         claims = [claim for _, batch in taken for claim in batch.claims]

@@ -96,9 +96,13 @@ class RunningSlots:
         self._cells[COUNTED] += rescued
         return rescued
 
-    def clear(self) -> None:
-        """Forget the worker and what it ran: nothing is left to rescue."""
+    def end_in_order(self) -> None:
+        """Forget the worker: nothing is left to rescue. What is stuck runs on to the end of the process."""
         self._cells[NAMED] = 0
+
+    def clear(self) -> None:
+        """Forget the worker and what it ran."""
+        self.end_in_order()
         for cell in range(HEADER_CELLS, len(self._cells)):
             self._cells[cell] = 0
 

@@ -30,7 +30,7 @@ TICK_SECONDS = 0.5
 TICKS_PER_LEASE = 16
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
-# A child that ran this long did not fail at its start: the pauses start over.
+# A child that ran this long, or a handler, did not fail at its start: the pauses start over.
 HEALTHY_SECONDS = 30.0
 BURST_FAILURES = 3
 # A child shows no life while a handler holds the interpreter's lock. Until this is over, or such a
@@ -102,8 +102,9 @@ class Supervisor:
     """Keeps one process per command running.
 
     Without `lasting` (a burst), a child that exits with 0 is done, and one that keeps failing at its
-    start is given up. Otherwise every child is restarted, whatever its exit code: a handler may
-    have chosen it. A worker that an operator asked to end is not replaced.
+    start is given up. Otherwise every child is restarted, whatever its exit code, and in a burst
+    one whose handlers had not ended: one of them may have chosen it. A worker that an operator
+    asked to end is not replaced.
     """
 
     def __init__(
@@ -179,17 +180,17 @@ class Supervisor:
                 continue
             child.process = None
             self._orphans.worker_ended()
-            worker_id = child.slots.worker_id
+            worker_id, running = child.slots.worker_id, child.slots.running
             if worker_id is not None:
-                self._sidecar.rescue(number, worker_id, child.slots.running)
+                self._sidecar.rescue(number, worker_id, running)
             child.slots.clear()
             if child.slots.ends_for_good:
                 emit(Event.WORKER_NOT_REPLACED, pid=pid, exit_code=code)
                 child.exit_code = 1 if child.slots.is_mistaken else 0
-            elif self._stopping or (code == 0 and not self._lasting):
+            elif self._stopping or (code == 0 and not self._lasting and not running):
                 child.exit_code = max(code, 0) if code >= 0 else 1
             else:
-                self._schedule_restart(child)
+                self._schedule_restart(child, by_handler=bool(running))
 
     def _watch(self, child: Child) -> None:
         """Extend the lease of a child that shows no life; kill one that is past all bounds."""
@@ -228,9 +229,9 @@ class Supervisor:
             return "grace_over"
         return ""
 
-    def _schedule_restart(self, child: Child) -> None:
-        ran_seconds = time.monotonic() - child.started_at
-        child.failures = 1 if ran_seconds > HEALTHY_SECONDS else child.failures + 1
+    def _schedule_restart(self, child: Child, *, by_handler: bool = False) -> None:
+        is_healthy = by_handler or time.monotonic() - child.started_at > HEALTHY_SECONDS
+        child.failures = 1 if is_healthy else child.failures + 1
         if not self._lasting and child.failures >= BURST_FAILURES:
             child.exit_code = 1
             return

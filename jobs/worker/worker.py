@@ -67,7 +67,11 @@ class WorkerLoop:
         self._outage = Outage(self.state.rng, self.state.stopping)
         self._completer = Completer(self.state)
         self._pool = Pool(
-            self.state, options.concurrency, self._completer.submit, self._completer.unsettled
+            self.state,
+            options.concurrency,
+            self._completer.submit,
+            self._completer.unsettled,
+            self._completer.expect_no_more,
         )
         drain = partial(self.stop, drain=True)
         self._heartbeat = Heartbeat(self.state, self._pool, self._info(), self.stop, drain)
@@ -268,7 +272,7 @@ class WorkerLoop:
 
     def _deregister(self) -> None:
         deregister(self.state.worker_id)
-        self.state.slots.clear()
+        self.state.slots.end_in_order()
 
     def _info(self) -> WorkerInfo:
         return WorkerInfo(

@@ -9,7 +9,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Model
 from django.http import HttpRequest
 
-from interfaces.admin.base import ReadOnlyAdmin
+from interfaces.admin.base import ReadOnlyAdmin, column
 from interfaces.admin.operations import Operation, OperationsAdmin
 from tenants.access import Access, access_of
 from tenants.audit import Actor
@@ -27,6 +27,7 @@ class TenantAdmin(ReadOnlyAdmin):
 
     # Columns that only users who see several firms need.
     firm_columns: Sequence[str] = ("firm",)
+    user_name = column("User", lambda row: str(row.user))
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Allow users who see at least one firm."""
@@ -41,6 +42,13 @@ class TenantAdmin(ReadOnlyAdmin):
         """Show the firm to users who see several."""
         hidden = () if sees_several_firms() else self.firm_columns
         return [name for name in super().get_list_display(request) if name not in hidden]
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+        """Name a row's user; Django's link leads to a page that is for platform staff alone."""
+        fields = super().get_fields(request, obj)
+        if access_in(request).is_platform_staff:
+            return list(fields)
+        return ["user_name" if name == "user" else name for name in fields]
 
 
 class TenantOperationsAdmin(TenantAdmin, OperationsAdmin):
@@ -67,12 +75,6 @@ def access_in(request: HttpRequest) -> Access:
         setattr(request, _ACCESS, access_of(request.user))
     known: Access = getattr(request, _ACCESS)
     return known
-
-
-def sees_all_firms() -> bool:
-    """Say whether the request sees every firm."""
-    scope = current_scope()
-    return scope is not None and scope.firm_ids is None
 
 
 def sees_several_firms() -> bool:

@@ -6,10 +6,9 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import TextFilter
 
 from interfaces.admin.base import ParameterRefused
-from interfaces.admin.filters import field_filter, flag_filter
+from interfaces.admin.filters import TermFilter, field_filter, flag_filter
 from tenants.admin.base import sees_several_firms
 from tenants.models import Firm, Role
 from tenants.scope import require_scope
@@ -18,7 +17,7 @@ ActiveFilter = flag_filter("active")
 RoleFilter = field_filter("role", Role.choices)
 
 
-class FirmFilter(TextFilter):
+class FirmFilter(TermFilter):
     """Rows of one firm, by its slug; shown to users who see several firms."""
 
     title = "firm (slug)"

@@ -95,6 +95,7 @@ RULES: list[tuple[str, Any, set[tuple[str, str]]]] = [
     ("NUL in a value", with_extra("a\x00b"), {("extra", "nul")}),
     ("NUL in a key", with_extra({"a\x00": 1}), {("extra.a\N{REPLACEMENT CHARACTER}", "nul")}),
     ("half a character", with_extra("\ud800"), {("extra", "surrogate")}),
+    ("a key that is half a character", with_extra({"\ud800": 1}), {("extra.?", "surrogate")}),
     ("a set", with_extra({1}), {("extra", "wrong_type")}),
     ("bytes", with_extra(b"x"), {("extra", "wrong_type")}),
     ("a key that is no text", with_extra({1: 2}), {("extra.1", "wrong_type")}),

@@ -94,8 +94,9 @@ def test_importing_the_same_handler_again_is_harmless(job_types):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"name": ""}, "1 to 100 characters"),
-        ({"name": "x" * 101}, "1 to 100 characters"),
+        ({"name": ""}, "1 to 100 printable characters"),
+        ({"name": "x" * 101}, "1 to 100 printable characters"),
+        ({"name": "a\ud800"}, "1 to 100 printable characters"),
         ({"category": "gardening"}, "gardening"),
         ({"payload": dict}, "must be a subclass of JobPayload"),
         ({"payload": GreetPayload(name="Ada")}, "must be a subclass of JobPayload"),
@@ -117,6 +118,9 @@ def test_importing_the_same_handler_again_is_harmless(job_types):
         ({"timeout_seconds": "60"}, "^test.greet: timeout_seconds must be a number of seconds"),
         ({"timeout_seconds": True}, "timeout_seconds must be a number of seconds, not bool"),
         ({"timeout_seconds": None}, "timeout_seconds must be a number of seconds, not NoneType"),
+        ({"lock_limit": 32_768}, "^test.greet: lock_limit must be from 1 to 32,767$"),
+        ({"version": "1" * 21}, "^test.greet: version must have 1 to 20 printable characters$"),
+        ({"queue": "a\x00"}, "^test.greet: queue must have 1 to 100 printable characters$"),
         ({"lock_limit": 2.0}, "^test.greet: lock_limit must be a whole number, not float$"),
         ({"limit_units": "3"}, "limit_units must be a whole number or a function of the payload"),
         ({"limit_units": True}, "limit_units must be a whole number or a function of the payload"),
@@ -155,6 +159,7 @@ def test_a_declaration_that_contradicts_itself_is_refused(job_types, options, co
         ({"cron": "0 8 * * *", "time_zone": "Vienna"}, "time_zone: 'Vienna' is no time zone"),
         ({"every_seconds": 0}, "every_seconds: must be from 1"),
         ({"every_seconds": 0.5}, "every_seconds must be a whole number"),
+        ({"cron": 5}, "cron must be a string"),
     ],
 )
 def test_a_timetable_that_never_comes_is_refused_where_it_is_written(timetable, complaint):

@@ -87,6 +87,22 @@ def test_a_policy_that_cannot_be_followed_is_refused_by_name(attribute: str, val
         RetryPolicy(**{attribute: value})
 
 
+@pytest.mark.parametrize(
+    ("attribute", "value", "what"),
+    [
+        ("max_attempts", "3", "a whole number"),
+        ("max_attempts", 2.5, "a whole number"),
+        ("max_attempts", True, "a whole number"),
+        ("base_delay_seconds", None, "a number"),
+        ("max_delay_seconds", "60", "a number"),
+        ("jitter", False, "a number"),
+    ],
+)
+def test_what_is_no_number_is_refused_by_name(attribute: str, value: Any, what: str):
+    with pytest.raises(TypeError, match=f"^{attribute} must be {what}$"):
+        RetryPolicy(**{attribute: value})
+
+
 policies = st.builds(
     lambda base, extra, **rest: RetryPolicy(
         base_delay_seconds=base, max_delay_seconds=base + extra, **rest

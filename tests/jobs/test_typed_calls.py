@@ -18,6 +18,7 @@ from jobs.queue import enqueue_many
 from jobs.registry import JobHandler, JobPayload, JobType, job
 from jobs.testing import assert_enqueued, assert_not_enqueued, drain
 from tenants.models import Firm
+from tests.support.nesting import nested
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.req("J-05", "J-06")
@@ -58,6 +59,32 @@ def test_the_fields_are_keywords(firm: Firm, order: Any) -> None:
     assert_enqueued("test.order", payload={"number": 7, **fields}, priority=3, firm=firm)
     (done,) = drain().jobs
     assert done.result == {"number": 7, "on": "2026-03-01", "lines": 1}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"number": object()}, "number: object is not JSON"),
+        ({"number": 1, "lines": [{"amount": object()}]}, "lines[0].amount: object is not JSON"),
+        ({"number": b"\xff", "on": date(2026, 3, 1)}, "number: bytes is not JSON"),
+        (
+            {"number": b"\xff", "lines": [Line(amount=Decimal(1))]},
+            "refused: number: bytes is not JSON",
+        ),
+        ({"number": {object: 1}}, "keys must be strings"),
+        ({"number": nested(1000)}, "nested over 32 levels"),
+    ],
+    ids=["object", "inside", "bytes", "beside a model", "key", "deep"],
+)
+def test_what_is_no_json_is_refused_with_its_place(
+    firm: Firm, order: Any, fields: Any, fault: str
+) -> None:
+    with pytest.raises(PayloadInvalid, match=f"{re.escape(fault)}$"):
+        order.enqueue(**fields)
+    with pytest.raises(PayloadInvalid, match=f"{re.escape(fault)}$"):
+        enqueue_many([order.spec(**fields)], firm=firm)
+    assert_not_enqueued("test.order")
 
 
 @pytest.mark.django_db

@@ -7,13 +7,21 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
 
 # SQL and its parameters.
 Statement = tuple[str, list[Any]]
+
+
+class Answer(NamedTuple):
+    """What a statement returned, and how many rows it touched."""
+
+    rows: list[tuple[Any, ...]]
+    touched: int
+
 
 # Longer than any of the engine's own transactions locks a row that others need, and less than
 # PostgreSQL's `deadlock_timeout`: whoever the engine keeps waiting is never told of a deadlock. The
@@ -239,6 +247,14 @@ class Dialect(ABC):
 
         Outside a transaction, where `has_pipelines`, they are one transaction in one round trip,
         which bypasses row level security and waits no longer than `lock_timeout_ms` for a lock.
+        """
+
+    @abstractmethod
+    def execute_alone(self, database: Any, statement: Statement, *, fixed: bool) -> Answer:
+        """Run one statement as its own transaction, or in the open one.
+
+        `fixed`: its text is one of a few, and the connection may keep it for ever. SQLite does not
+        know how many rows a statement touched that returns any.
         """
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from django.db import (
@@ -15,14 +15,13 @@ from django.db import (
     connections,
     transaction,
 )
-from django.db.backends.postgresql.base import ServerBindingCursor
-from psycopg.pq import Format
+from psycopg.pq import TransactionStatus
 
 from jobs.conf import lease_seconds
-from jobs.engine.dialects import postgresql_claim
-from jobs.engine.dialects.base import PLANNER_SETTINGS, Column, Dialect, Statement
+from jobs.engine.dialects import postgresql_claim, postgresql_cursors
+from jobs.engine.dialects.base import PLANNER_SETTINGS, Answer, Column, Dialect, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
-from jobs.engine.dialects.postgresql_cursors import LoggedCursor, PreparingCursor
+from jobs.engine.dialects.postgresql_cursors import connect
 from jobs.engine.dialects.postgresql_pipeline import Pipeline
 from tenants.scope import ENGINE_SETTING
 
@@ -54,6 +53,23 @@ def _opening_sql(
         settings["transaction_timeout"] = f"{timeout_seconds * 1000:.0f}ms"
     calls = (f"set_config('{name}', '{value}', true)" for name, value in settings.items())
     return f"SELECT {', '.join(calls)}"
+
+
+def _is_watched(database: Any) -> bool:
+    """Say whether somebody wants to see each statement."""
+    return bool(database.queries_logged or database.execute_wrappers)
+
+
+def _pipeline(database: Any) -> Pipeline:
+    """Return the connection's; it knows what is prepared there.
+
+    Kept with psycopg's connection: Django's may get another of a pool, and this one again.
+    """
+    client = database.connection
+    kept: Pipeline | None = getattr(client, "engine_pipeline", None)
+    if kept is None:
+        kept = client.engine_pipeline = Pipeline(client)
+    return kept
 
 
 class PostgresDialect(Dialect):
@@ -183,24 +199,30 @@ class PostgresDialect(Dialect):
         database: Any = connections[DEFAULT_DB_ALIAS]
         if database.in_atomic_block:
             return self._fetch_each(statements)
-        database.close_if_health_check_failed()
-        if database.connection is not None and database.connection.closed:
-            # A statement before it was interrupted.
-            database.close()
-        database.ensure_connection()
-        raw = database.connection
-        settings = _opening_sql(raw.info.server_version, lease_seconds(), lock_timeout_ms)
-        opening: Statement = settings, []
-        if database.queries_logged or database.execute_wrappers:
-            # Somebody wants to see each.
+        connect(database)
+        version = database.connection.info.server_version
+        opening: Statement = _opening_sql(version, lease_seconds(), lock_timeout_ms), []
+        if _is_watched(database):
             with transaction.atomic():
                 return self._fetch_each([opening, *statements])[1:]
-        kept = database.__dict__.get("engine_pipeline")
-        if kept is None or kept.connection is not raw:
-            kept = database.engine_pipeline = Pipeline(raw)
         with database.wrap_database_errors:
-            _, *answers = kept.run([opening, *statements])
-        return [row for rows in answers for row in rows]
+            _, *answers = _pipeline(database).run([opening, *statements])
+        return [row for answer in answers for row in answer.rows]
+
+    def execute_alone(self, database: Any, statement: Statement, *, fixed: bool) -> Answer:
+        """Send it past Django's and psycopg's cursors, which take longer than the rest, where it may.
+
+        In a transaction it may not: what was prepared may be deallocated there, and one error ends it.
+        """
+        connect(database)
+        is_idle = database.connection.info.transaction_status == TransactionStatus.IDLE
+        if fixed and is_idle and database.autocommit and not _is_watched(database):
+            with database.wrap_database_errors:
+                return _pipeline(database).run([statement])[0]
+        cursor = self.kept_cursor(database)
+        cursor.execute(*statement)
+        rows = cursor.fetchall() if cursor.description else []
+        return Answer(rows, cursor.rowcount)
 
     def _fetch_each(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
@@ -237,30 +259,11 @@ class PostgresDialect(Dialect):
     def prepared_cursor(self) -> Any:
         """Return a cursor that binds on the server, and prepares where DATABASES allows it."""
         # The proxy `connection` would search for it at each attribute.
-        database: Any = connections[DEFAULT_DB_ALIAS]
-        database.close_if_health_check_failed()
-        if database.connection is None:
-            database.ensure_connection()
-        # As DatabaseWrapper.cursor() does, which has one cursor class for all statements.
-        kind = LoggedCursor if database.queries_logged else ServerBindingCursor
-        cursor: Any = cast("Any", kind)(database.connection)
-        cursor.format = Format.BINARY
-        if database.queries_logged:
-            return database.make_debug_cursor(cursor)
-        return database.make_cursor(cursor)
+        return postgresql_cursors.prepared_cursor(connections[DEFAULT_DB_ALIAS])
 
     def kept_cursor(self, database: Any) -> Any:
-        """Keep it with the connection: psycopg keeps in it how it encodes the last statement."""
-        if database.queries_logged:
-            return self.prepared_cursor()
-        database.close_if_health_check_failed()
-        kept = database.__dict__.get("engine_cursor")
-        if kept is None or kept.cursor.connection is not database.connection:
-            database.ensure_connection()
-            cursor: Any = cast("Any", PreparingCursor)(database.connection)
-            cursor.format = Format.BINARY
-            kept = database.engine_cursor = database.make_cursor(cursor)
-        return kept
+        """Return the connection's one."""
+        return postgresql_cursors.kept_cursor(database)
 
     def up_longer_than_sql(self, seconds: float) -> str:
         """Compare with the server's start."""

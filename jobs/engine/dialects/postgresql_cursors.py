@@ -1,10 +1,11 @@
-"""When a statement is prepared on PostgreSQL: at its first use, never, or as psycopg decides."""
+"""The cursors of the engine on PostgreSQL: they prepare at the first use, never, or as psycopg decides."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.db.backends.postgresql.base import ServerBindingCursor
+from psycopg.pq import Format
 
 
 class PreparingCursor(ServerBindingCursor):
@@ -23,3 +24,39 @@ class LoggedCursor(ServerBindingCursor):
         """Send the whole statement."""
         options["prepare"] = False
         return super().execute(query, params, **options)  # type: ignore[misc]  # untyped in Django
+
+
+def connect(database: Any) -> None:
+    """Connect, where there is no connection or it is lost.
+
+    Not in a transaction: its end has to say that what it wrote is lost.
+    """
+    database.close_if_health_check_failed()
+    if database.connection is not None and database.connection.closed and database.autocommit:
+        # A statement before it was interrupted.
+        database.close()
+    database.ensure_connection()
+
+
+def prepared_cursor(database: Any) -> Any:
+    """Return a new one, of the class that Django's own method has no choice of."""
+    connect(database)
+    kind = LoggedCursor if database.queries_logged else ServerBindingCursor
+    cursor: Any = cast("Any", kind)(database.connection)
+    cursor.format = Format.BINARY
+    if database.queries_logged:
+        return database.make_debug_cursor(cursor)
+    return database.make_cursor(cursor)
+
+
+def kept_cursor(database: Any) -> Any:
+    """Return the connection's one: psycopg keeps in it how the last statement is encoded."""
+    if database.queries_logged:
+        return prepared_cursor(database)
+    connect(database)
+    kept = getattr(database, "engine_cursor", None)
+    if kept is None or kept.cursor.connection is not database.connection:
+        cursor: Any = cast("Any", PreparingCursor)(database.connection)
+        cursor.format = Format.BINARY
+        kept = database.engine_cursor = database.make_cursor(cursor)
+    return kept

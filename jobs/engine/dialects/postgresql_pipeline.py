@@ -20,10 +20,9 @@ from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 from psycopg.waiting import Ready, Wait
 
-from jobs.engine.dialects.base import Statement
+from jobs.engine.dialects.base import Answer, Statement
 
 PLACEHOLDER = re.compile("%(.)")
-Rows = list[tuple[Any, ...]]
 
 
 class Pipeline:
@@ -38,8 +37,8 @@ class Pipeline:
         self._known: dict[str, _Known] = {}
         self._numbers = count()
 
-    def run(self, statements: Sequence[Statement]) -> list[Rows]:
-        """Run these as one transaction, with none open; return the rows of each.
+    def run(self, statements: Sequence[Statement]) -> list[Answer]:
+        """Run these as one transaction, with none open; return the answer to each.
 
         Raises:
             psycopg.Error: nothing was written, or nobody knows, for the connection was lost.
@@ -58,7 +57,7 @@ class Pipeline:
                     # It was interrupted: answers are still to come.
                     self.connection.close()
 
-    def _run(self, statements: Sequence[Statement]) -> PQGen[list[Rows]]:
+    def _run(self, statements: Sequence[Statement]) -> PQGen[list[Answer]]:
         # Before anything is sent: a value may be refused.
         encoded = [self._encoded(sql, params) for sql, params in statements]
         self._client.enter_pipeline_mode()
@@ -69,16 +68,16 @@ class Pipeline:
                 self._client.consume_input()
         results = iter((yield from self._results()))
         self._client.exit_pipeline_mode()
-        rows = []
+        answers = []
         for one, name in zip(encoded, prepared, strict=True):
             if name is not None:
                 self._check(next(results))
                 one.known.names[one.types] = name
-            rows.append(one.known.load(self._check(next(results))))
+            answers.append(one.known.load(self._check(next(results))))
         # They are committed after the last: an error then comes as one more result.
         for result in results:
             self._check(result)
-        return rows
+        return answers
 
     def _encoded(self, sql: str, params: Sequence[Any]) -> _Encoded:
         known = self._known.get(sql)
@@ -159,10 +158,10 @@ class _Known:
         values = coder.dump_sequence(params, self._formats)
         return _Encoded(self, values, coder.types or (), coder.formats or ())
 
-    def load(self, result: PGresult) -> Rows:
+    def load(self, result: PGresult) -> Answer:
         """Decode its rows."""
+        touched = result.command_tuples or 0
         if result.status != ExecStatus.TUPLES_OK:
-            return []
+            return Answer([], touched)
         self._coder.set_pgresult(result)
-        rows: Rows = self._coder.load_rows(0, result.ntuples, tuple)
-        return rows
+        return Answer(self._coder.load_rows(0, result.ntuples, tuple), touched)

@@ -15,7 +15,7 @@ import orjson
 from django.db import OperationalError, transaction
 
 from jobs.engine.dialects import sqlite_claim
-from jobs.engine.dialects.base import Column, Dialect, Statement
+from jobs.engine.dialects.base import Answer, Column, Dialect, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
 from jobs.engine.dialects.sqlite_cursors import ModuleCursor
 
@@ -229,6 +229,12 @@ class SqliteDialect(Dialect):
                 cursor.execute(sql, params)
                 rows += cursor.fetchall()
         return rows
+
+    def execute_alone(self, database: Any, statement: Statement, *, fixed: bool) -> Answer:
+        """Run it by a cursor; the sqlite3 module keeps it compiled in any case."""
+        with self.kept_cursor(database) as cursor:
+            cursor.execute(*statement)
+            return Answer(cursor.fetchall(), cursor.rowcount)
 
     def prepared_cursor(self) -> Any:
         """Return the sqlite3 module's, which keeps compiled statements."""

@@ -20,10 +20,10 @@ from jobs.engine.claim import Claim
 from jobs.engine.current_job import Signals, in_event_loop
 from jobs.engine.enqueue import EnqueueResult, enqueue, enqueue_many
 from jobs.engine.lease import still_held
-from jobs.engine.new_job import EnqueueSpec
+from jobs.engine.new_job import EnqueueSpec, key_faults
 from jobs.engine.steps import NotStorable, find_step, save_progress, save_step
 from jobs.errors import Cancel, Fatal, JobTimeout, LeaseLost, WrongPlace
-from jobs.execution.context.fan_out import Then, fan_out
+from jobs.execution.context.fan_out import Then, fan_out, type_of
 from jobs.execution.context.transaction import JobTransaction, completing
 from jobs.execution.telemetry import log_note
 from tenants.models import Firm
@@ -36,7 +36,6 @@ Encoded = UUID | Decimal | date | time | timedelta
 MAX_NOTE_LENGTH = 200
 MAX_LOG_LINES = 100
 MAX_LOG_LENGTH = 500
-MAX_STEP_NAME_LENGTH = 200
 
 
 class JobCalls:
@@ -115,14 +114,14 @@ class JobCalls:
         if not still_held(self._claim):
             raise self._lost()
 
-    def log(self, message: str) -> None:
+    def log(self, message: object) -> None:
         """Note something about this attempt: in the log at once, and on the job's page when it ends.
 
         Of an attempt the first MAX_LOG_LINES are kept, of each MAX_LOG_LENGTH characters, redacted
         as errors are. Those of an attempt whose process died are in the log alone. Everybody who
         may see the job reads them: name ids, not contents. No checkpoint; for `async def` too.
         """
-        text = redact(message, MAX_LOG_LENGTH)
+        text = redact(str(message), MAX_LOG_LENGTH)
         log_note(self._claim, text)
         if self.log_lines is None:
             self.log_lines = []
@@ -141,7 +140,7 @@ class JobCalls:
         self._checkpoint("aprogress")
         if not 0 <= fraction <= 1:
             raise ValueError("fraction must be from 0 to 1")
-        if not save_progress(self._claim, fraction, redact(note, MAX_NOTE_LENGTH)):
+        if not save_progress(self._claim, float(fraction), redact(note, MAX_NOTE_LENGTH)):
             raise self._lost()
 
     @overload
@@ -179,8 +178,8 @@ class JobCalls:
 
     def _find_step(self, name: str, function: Callable[..., Any]) -> tuple[Any] | None:
         self._checkpoint("astep")
-        if not 1 <= len(name) <= MAX_STEP_NAME_LENGTH or "\x00" in name:
-            raise Fatal(f"a step's name has 1 to {MAX_STEP_NAME_LENGTH} characters and no NUL")
+        if faults := key_faults("name", name):
+            raise Fatal(f"a step's name is refused: {faults[0].message}")
         stored = find_step(self._claim, name)
         if stored is None and (refused := unstorable_return(function)) is not None:
             # Now, because what the function does cannot be undone.
@@ -230,7 +229,7 @@ class JobCalls:
 
     def _fan_out_name(self, then: Then | None) -> str:
         """Return the name of this call's step; an async caller must get it before it switches threads."""
-        job_type = "" if then is None else then[0]
+        job_type = "" if then is None else type_of(then)
         if self._fan_outs is None:
             self._fan_outs = Counter()
         self._fan_outs[job_type] += 1

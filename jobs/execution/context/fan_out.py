@@ -12,14 +12,29 @@ from django.db import transaction
 from jobs import registry
 from jobs.engine import fan_in
 from jobs.engine.claim import Claim
-from jobs.engine.enqueue import EnqueueResult, refuse_other_than_specs
+from jobs.engine.enqueue import EnqueueResult, correlated, refuse_other_than_specs, result_of
 from jobs.engine.insert import dispatch, dispatch_groups
 from jobs.engine.job_wait import priority_of
-from jobs.engine.new_job import EnqueueSpec, new_job, own_correlation_id
+from jobs.engine.new_job import EnqueueSpec, new_job
 from jobs.engine.steps import find_step
+from jobs.errors import ArgumentsInvalid, Fault
 
 # A job type and its payload.
 Then = tuple[str, Mapping[str, Any] | None]
+THEN_PARTS = 2
+
+
+def type_of(then: Then) -> str:
+    """Return the job type of what follows.
+
+    Raises:
+        ArgumentsInvalid: it is not a type and its payload.
+    """
+    given: object = then
+    if isinstance(given, tuple | list) and len(given) == THEN_PARTS:
+        return then[0]
+    message = f'must be a type and its payload, ("name", {{…}}), not {type(given).__name__}'
+    raise ArgumentsInvalid([Fault("then", "wrong_type", message)])
 
 
 def fan_out(
@@ -39,9 +54,7 @@ def _store(
 ) -> list[EnqueueResult]:
     job_type, payload = then
     inherited = priority_of(claim.job_id)
-    last = EnqueueSpec(job_type, payload)
-    if own_correlation_id(last) is None:
-        last = replace(last, correlation_id=claim.correlation_id)
+    last = correlated(EnqueueSpec(job_type, payload), claim.correlation_id)
     job = new_job(_inheriting(last, inherited), claim.firm_id)._replace(parent_id=claim.job_id)
     try:
         children = [new_job(_inheriting(spec, inherited), claim.firm_id) for spec in specs]
@@ -51,10 +64,7 @@ def _store(
     stored = fan_in.fan_out(claim, name, children, job)
     groups = dispatch_groups(children)
     transaction.on_commit(lambda: dispatch(groups), robust=True)
-    return [
-        EnqueueResult(job_id, created=job_id == child.job_id)
-        for child, job_id in zip(children, stored, strict=True)
-    ]
+    return [result_of(child, job_id) for child, job_id in zip(children, stored, strict=True)]
 
 
 def _inheriting(spec: EnqueueSpec, priority: int) -> EnqueueSpec:

@@ -12,7 +12,7 @@ from interfaces.tables import printable
 from jobs.engine.clock import database_now
 from jobs.engine.redaction import redact_secrets
 from jobs.management import arguments
-from jobs.management.arguments import argument, row_id
+from jobs.management.arguments import row_id
 from jobs.management.inline import RUN
 from jobs.management.job_operations import CHANGING, JOBS
 from jobs.management.subcommand import CommandGroup, Options, Result, subcommand
@@ -22,11 +22,10 @@ from jobs.management.tables import (
     first_line,
     job_cells,
     job_columns,
-    reason_line,
+    wait_lines,
 )
 from jobs.models import Attempt, Batch, JobQueue
 from jobs.queries.durations import in_words, since_in_words
-from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.queries.job_detail import JobDetails, details_of
 from jobs.queries.last_errors import (
     classes_of_last_errors,
@@ -62,29 +61,15 @@ def _rows(options: Options) -> FoundJobs:
 
 _list = JOBS.list(
     "List jobs, newest first.",
-    argument("--status", choices=[status.value for status in Status]),
+    arguments.STATUS,
     arguments.CATEGORY,
     arguments.TYPE,
     arguments.LIMIT_KEY,
-    argument("--correlation-id", metavar="ID"),
+    arguments.CORRELATION_ID,
     arguments.USER,
-    argument(
-        "--held-back",
-        choices=[*(code.value for code in HELD_BACK), ANYTHING],
-        help="due, and held back by this",
-    ),
-    argument(
-        "--since",
-        type=arguments.since,
-        metavar="WHEN",
-        help="created since: a time, or 30m, 6h, 2d",
-    ),
-    argument(
-        "--search",
-        metavar="TEXT",
-        help="an id or key, and type: firm: status: error: key: correlation: user: reason: "
-        "created: payload.FIELD:",
-    ),
+    arguments.HELD_BACK,
+    arguments.CREATED_SINCE,
+    arguments.SEARCH,
     rows=_rows,
     columns=job_columns,
     cells=job_cells,
@@ -237,14 +222,10 @@ def _line(category: JobCounts) -> dict[str, object]:
 def _why(options: Options) -> Result:
     job = JOBS.find(options)
     reasons = why_waiting(job)
-    lines = [reason_line(one) for one in reasons]
-    if job.status != Status.PENDING:
-        lines.insert(0, f"It is not waiting: its status is {job.status}.")
-    elif not reasons:
-        lines = ["Nothing is in its way: a worker will take it in its turn."]
+    nothing = "Nothing is in its way: a worker will take it in its turn."
     rows = WaitReasonSerializer(reasons, many=True).data
     data = {"job_id": str(job.job_id), "status": job.status, "why_waiting": rows}
-    return Result(data, "\n".join(lines))
+    return Result(data, "\n".join(wait_lines(job, reasons, nothing=nothing)))
 
 
 class Command(CommandGroup):

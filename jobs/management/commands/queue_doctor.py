@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from interfaces.commands import EXIT_REFUSED, JsonCommand
-from interfaces.tables import printable
+from interfaces.tables import print_padded, printable
 from jobs.doctor import Examination, Finding, Severity, examine
 from jobs.queries.timestamps import iso
 from tenants.scope import all_firms
@@ -45,7 +45,7 @@ class Command(JsonCommand):
         if finding.severity is not Severity.OK:
             grid.add_row("", Text(finding.why, style="dim"))
         console = self.console()
-        console.print(grid)
+        print_padded(console, grid)
         if finding.mend:
             # On one line, so that it can be copied: only the terminal may wrap it.
             console.print(" " * INDENT + printable(finding.mend), soft_wrap=True)

@@ -106,3 +106,22 @@
     setTimeout(() => delete button.dataset.said, 1500);
   });
 })();
+
+// Sends a form once however often its button is clicked: each request would do it again.
+(() => {
+  // Long enough for a double click and a slow answer; some answers leave the page as it is.
+  const AGAIN_MS = 10000;
+  let sent = new WeakMap();
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method !== "post" || event.defaultPrevented) return;
+    const before = sent.get(form);
+    if (before !== undefined && performance.now() - before < AGAIN_MS) event.preventDefault();
+    else sent.set(form, performance.now());
+  });
+  // Who comes back to the page may send it anew.
+  window.addEventListener("pageshow", () => {
+    sent = new WeakMap();
+  });
+})();

@@ -52,6 +52,30 @@ def test_an_operator_sees_and_closes_it(firm: Firm, open_one: CircuitBreaker) ->
     assert now(open_one).state == "open"
 
 
+@pytest.mark.parametrize(
+    ("state", "offered", "refused", "why"),
+    [
+        ("open", "close", "open", "The breaker is open already; to hold jobs back"),
+        ("half_open", "close", "open", "The breaker is half open already; to hold jobs back"),
+        ("closed", "open", "close", "The breaker is closed."),
+    ],
+)
+def test_only_what_its_state_allows_is_offered(
+    firm: Firm, open_one: CircuitBreaker, state: str, offered: str, refused: str, why: str
+) -> None:
+    with all_firms("test"):
+        CircuitBreaker.objects.update(state=state)
+    client = browser_of(firm, Role.OPERATOR)
+    page = client.get(operation_url(open_one, "change")).content.decode()
+    assert operation_url(open_one, offered) in page
+    assert operation_url(open_one, refused) not in page
+    # The theme's own "Close" leaves the page.
+    assert f"{offered.capitalize()} breaker" in page
+    answer = client.get(operation_url(open_one, refused))
+    assert answer.status_code == 409
+    assert why in answer.content.decode()
+
+
 def test_a_viewer_sees_it_and_another_firm_does_not(
     firm: Firm, other_firm: Firm, open_one: CircuitBreaker
 ) -> None:

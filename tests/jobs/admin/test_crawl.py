@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 from uuid import uuid4
 
@@ -15,8 +17,8 @@ from django.urls import URLPattern, reverse
 from pytest_django import Settings
 
 from jobs.models import Worker
-from tenants.models import FirmOwned
-from tests.jobs.admin.conftest import FirmRows, url_name
+from tenants.models import FirmOwned, Role
+from tests.jobs.admin.conftest import FirmRows, browser_of, url_name
 from tests.jobs.admin.pages import operation_url
 from tests.queue_kit import table_rows
 
@@ -112,6 +114,23 @@ def test_every_list_tells_nothing_of_another_firm(
             str(row.pk) for row in globex.rows() if row is not globex.firm and str(row.pk) in text
         ]
         assert "Globex" not in text, address
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR, Role.ADMIN])
+def test_no_link_of_a_page_leads_where_its_reader_may_not_go(acme: FirmRows, role: Role) -> None:
+    client = browser_of(acme.firm, role)
+    shown = [client.get(operation_url(row, "change")) for row in acme.rows()]
+    links = {
+        link: page.wsgi_request.path
+        for page in shown
+        if page.status_code == 200
+        for link in re.findall(r'<a[^>]* href="(/admin/[^"#]*)', page.content.decode())
+    }
+    assert len(links) > 40
+    refused = {
+        link: page for link, page in links.items() if client.get(unescape(link)).status_code >= 400
+    }
+    assert refused == {}
 
 
 def test_foreign_and_unknown_rows_cannot_be_told_apart(

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from jobs.admin.job import JobAdmin
+from jobs.engine.clock import stopped_at
 from jobs.models import Attempt, JobQueue, Pause, Worker
 from jobs.operations.dead_letters import reprocess
 from jobs.queries import recent_counts
@@ -21,6 +22,7 @@ from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.conftest import FirmRows
+from tests.queue_kit import later
 
 pytestmark = pytest.mark.req("O-03")
 
@@ -50,9 +52,11 @@ def test_the_overview_of_a_big_queue_says_of_when_its_counts_are(
     monkeypatch.setattr(recent_counts, "KEPT_FROM", 1)
     monkeypatch.setattr(recent_counts, "_counts", {})
     JobQueueFactory(firm=acme.firm)
-    first = staff.get(reverse("admin:index"))
+    with later(0) as now:
+        first = staff.get(reverse("admin:index"))
     JobQueueFactory(firm=acme.firm)
-    second = staff.get(reverse("admin:index"))
+    with stopped_at(now + timedelta(seconds=0.5)):
+        second = staff.get(reverse("admin:index"))
     assert "jobs were counted" not in first.content.decode()
     assert "Waiting and running jobs were counted just now." in second.content.decode()
     assert second.context["tiles"][0].value == first.context["tiles"][0].value
@@ -289,3 +293,12 @@ def test_the_sidebar_marks_the_one_page_that_is_open(member: Client, acme: FirmR
         sections = member.get(reverse(page)).context["sidebar_navigation"]
         items = [item for section in sections for item in section["items"]]
         assert [item["title"] for item in items if item["active"]] == [marked]
+
+
+@pytest.mark.req("W-05")
+def test_times_of_a_worker_are_to_the_second_and_name_their_zone(
+    staff: Client, live_worker: Worker
+) -> None:
+    page = staff.get(reverse("admin:jobs_worker_change", args=[live_worker.pk])).content.decode()
+    for moment in (live_worker.heartbeat_at, live_worker.lease_expires_at):
+        assert f"{moment:%Y-%m-%d %H:%M:%S} UTC" in page

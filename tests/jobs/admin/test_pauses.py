@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from jobs import registry
 from jobs.models import Pause, RateBucket, RateLimit
 from tenants.models import AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
@@ -221,6 +223,12 @@ def test_staff_limits_all_firms_together(staff: Client, acme: FirmRows, system_f
     done = staff.post(LIMIT, {**RATE, "everywhere": "on", "counted_by": "all_firms"})
     assert messages_of(done) == "Set: purge_jobs of all firms, 3 in 1 min, every firm."
     assert "3 may start" in staff.get(LIMITS).content.decode()
+    assert "All firms together" in staff.get(LIMIT).content.decode()
+
+
+@pytest.mark.req("J-24", "T-03")
+def test_a_firms_admin_is_not_offered_to_limit_all_firms(firm_admin: Client) -> None:
+    assert "All firms together" not in firm_admin.get(LIMIT).content.decode()
 
 
 @pytest.mark.req("J-24", "T-03")
@@ -269,6 +277,16 @@ def test_the_list_says_how_many_may_start_now(
                 refilled_at=timezone.now() - timedelta(seconds=seconds_ago),
             )
     assert told_now in member.get(LIMITS).content.decode()
+
+
+def test_the_list_counts_units_where_jobs_take_more_than_one(
+    member: Client, acme: FirmRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heavy = replace(registry.get("noop"), limit_units=3)
+    monkeypatch.setattr("jobs.admin.limits.find", lambda _: heavy)
+    with all_firms("test"):
+        RateBucket.objects.all().delete()
+    assert "5 units may start" in member.get(LIMITS).content.decode()
 
 
 @pytest.mark.req("J-23", "T-05")

@@ -85,6 +85,19 @@ def choices(model_admin: Any) -> Iterator[tuple[str, list[str]]]:
             yield declared.parameter_name, [value for value, _ in options]
 
 
+def test_a_filter_is_named_by_its_title(staff: Client) -> None:
+    page = staff.get(reverse("admin:jobs_jobqueue_changelist"))
+    labels = [
+        field.label
+        for spec in page.context["cl"].filter_specs
+        for choice in spec.choices(page.context["cl"])
+        for field in choice["form"].fields.values()
+    ]
+    assert labels[:2] == ["Status", "Held back by"]
+    assert "On behalf of (user)" in labels
+    assert labels == [label for label in labels if not label.strip().startswith("By ")]
+
+
 def test_a_right_and_a_wrong_guess_at_what_is_hidden_are_answered_alike(
     member: Client, operator: Client, acme: FirmRows
 ) -> None:

@@ -15,6 +15,7 @@ from jobs.operations.dead_letters import discard
 from jobs.operations.jobs import retry
 from tenants.scope import all_firms
 from tests.jobs.admin.conftest import FirmRows
+from tests.queue_kit import later
 
 pytestmark = pytest.mark.req("O-03", "D-02")
 
@@ -44,9 +45,9 @@ def died(rows: FirmRows, at: datetime) -> None:
 def test_a_discarded_jobs_end_is_the_discard(member: Client, acme: FirmRows) -> None:
     death = timezone.now() - 11 * MINUTE
     died(acme, death)
-    with all_firms("test"):
+    with later(0), all_firms("test"):
         discard(acme.dead_letter.pk, "ordered <by> mistake")
-    response = shown(member, acme.dead)
+        response = shown(member, acme.dead)
     assert response.context["headline"] == "Discarded just now."
     assert [one.partition(" after")[0] for one in titles(response)] == [
         "Enqueued",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from jobs.models import BulkRun, DeadLetterQueue, JobQueue
+from jobs.models import BulkRun, DeadLetterQueue, JobQueue, Pause
 from jobs.testing import drain
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
@@ -142,6 +142,27 @@ def test_jobs_are_chosen_by_the_search_of_their_list(acme: FirmRows, operator: A
         assert chosen(search).json()["count"] == 1, search
     assert chosen("payload.version:1.0 type:noop created:1d").json()["count"] == 2
     assert fields(chosen("status:dead")) == {"search.status": "invalid_choice"}
+
+
+def test_jobs_are_chosen_by_every_filter_of_their_list(acme: FirmRows, operator: Api) -> None:
+    def chosen(**filters: str) -> Any:
+        return operator.post("jobs/bulk/", {"action": "cancel", "filter": filters})
+
+    with all_firms("test"):
+        Pause.objects.create(firm=acme.firm, category="documents", reason="x", paused_by="y")
+    JobQueueFactory(firm=acme.firm, category="documents")
+    ada = MembershipFactory(firm=acme.firm, user=UserFactory(username="ada")).user
+    JobQueueFactory(firm=acme.firm, limit_key="box", user_id=ada.pk)
+    for filters in (
+        {"held_back": "paused"},
+        {"held_back": "anything"},
+        {"limit_key": "box"},
+        {"user": "ada"},
+    ):
+        assert chosen(**filters).json()["count"] == 1, filters
+    assert chosen(limit_key="other").json()["count"] == 0
+    assert fields(chosen(held_back="rain")) == {"filter.held_back": "invalid_choice"}
+    assert fields(chosen(user="nobody")) == {"user": "unknown"}
 
 
 @pytest.mark.req("T-01", "T-03")

@@ -123,6 +123,7 @@ def test_what_runs_when_it_opens_goes_on_and_decides_nothing(add):
     assert (breaker().state, breaker().trips) == ("open", 1)
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_after_the_cooldown_one_job_is_tried_and_when_it_completes_all_follow(add):
     add(7)
     trip()

@@ -44,6 +44,13 @@ def run(*arguments: str) -> str:
     return out.getvalue()
 
 
+def test_no_line_of_the_commands_output_ends_with_blanks(found: list[Finding]) -> None:
+    found.append(
+        Finding("test.long", Severity.NOTICE, "It is odd. " * 20, "Who knows. " * 20, "Look.")
+    )
+    assert [line for line in run().splitlines() if line != line.rstrip()] == []
+
+
 def test_the_command_prints_the_worst_first_and_exits_1_when_something_is_to_mend(
     found: list[Finding],
 ) -> None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from jobs.doctor import Severity
 from tests.jobs.doctor.kit import findings, ill, only_ill
@@ -68,3 +69,22 @@ def test_listening_through_a_pooler_is_a_problem_and_a_direct_address_mends_it(
 def test_a_pooler_that_keeps_sessions_is_told_from_one_that_does_not(pooled: Pooled) -> None:
     with pooled("session"):
         assert "seems to keep a session for each client" in mode()
+
+
+@unpooled_only
+def test_statements_that_are_planned_each_time_are_noticed(pooled: Pooled, settings: Any) -> None:
+    settings.LISTEN_DATABASE_URL = ""
+    assert ill("pooling") == []
+    connection.connection.prepare_threshold = None
+    found = only_ill("pooling")
+    assert (found.id, found.severity) == ("pooling.prepared", Severity.NOTICE)
+    assert '"prepare_threshold": 3' in found.mend
+    # The database may be a pooler then, which forgets what is prepared.
+    settings.LISTEN_DATABASE_URL = "off"
+    assert ill("pooling") == []
+    connection.close()
+    settings.LISTEN_DATABASE_URL = ""
+    with pooled("session"):
+        (seen,) = findings("pooling.prepared")
+        assert "planned anew" in seen.what
+        assert "pooling.prepared" not in [found.id for found in ill("pooling")]

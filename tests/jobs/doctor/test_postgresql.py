@@ -12,7 +12,7 @@ import pytest
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from jobs.doctor import Severity, base, clocks, connections, examination, snapshots, vacuum
+from jobs.doctor import Finding, Severity, base, clocks, connections, examination, snapshots, vacuum
 from jobs.engine.wakeup import main_conninfo
 from jobs.models import JobQueue, Worker
 from tenants.models import Firm
@@ -69,19 +69,23 @@ def test_an_old_snapshot_is_named_and_the_sql_ends_it(
 ) -> None:
     monkeypatch.setattr(snapshots, "NOTICE_SECONDS", 0.0)
     pid = holder.info.backend_pid
-    young = only_ill("snapshots")
+
+    def told() -> list[Finding]:
+        # A session that another test has closed may not have ended yet.
+        return [one for one in ill("snapshots") if f"Session {pid} of role " in one.what]
+
+    (young,) = told()
     assert young.severity is Severity.NOTICE
-    assert f"Session {pid} of role " in young.what
     assert "(report of Bob)" in young.what
     assert "idle in transaction" in young.what
     monkeypatch.setattr(snapshots, "ALERT_SECONDS", 0.0)
-    old = only_ill("snapshots")
+    (old,) = told()
     assert (old.severity, old.mend) == (
         Severity.PROBLEM,
         f"SELECT pg_terminate_backend({pid});",
     )
     mend(old)
-    wait_until(lambda: not ill("snapshots"), "the session has ended")
+    wait_until(lambda: not told(), "the session has ended")
 
 
 def test_a_prepared_transaction_and_a_slot_nobody_reads_are_named(answer: Answer) -> None:
@@ -149,6 +153,7 @@ def test_an_index_much_larger_than_its_entries_is_to_be_rebuilt(answer: Answer) 
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("no_autovacuum")
 def test_the_claims_plan_is_that_of_the_real_statements_and_takes_nothing(firm: Firm) -> None:
     fill({firm.pk: 4_000})
     execute("ANALYZE jobs_jobqueue")

@@ -16,7 +16,8 @@ IMMEDIATE = {
     "timeout": 20,
     "init_command": "PRAGMA journal_mode=WAL;",
 }
-KEPT = {"CONN_MAX_AGE": None}
+PREPARED = {"prepare_threshold": 3}
+KEPT = {"CONN_MAX_AGE": None, "OPTIONS": PREPARED}
 
 
 @pytest.fixture
@@ -36,8 +37,8 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Any:
     "database",
     [
         {"ENGINE": SQLITE, "OPTIONS": IMMEDIATE},
-        {"ENGINE": POSTGRESQL, "CONN_MAX_AGE": 600},
-        {"ENGINE": POSTGRESQL, "OPTIONS": {"pool": True}},
+        {"ENGINE": POSTGRESQL, "CONN_MAX_AGE": 600, "OPTIONS": PREPARED},
+        {"ENGINE": POSTGRESQL, "OPTIONS": {"pool": True, "prepare_threshold": None}},
         {"ENGINE": "django_prometheus.db.backends.postgresql", **KEPT},
     ],
 )
@@ -46,10 +47,21 @@ def test_nothing_is_said_of_a_database_that_is_set_up(said: Any, database: dict[
 
 
 def test_connections_that_are_closed_after_use_are_named(said: Any) -> None:
-    ((name, text),) = said(ENGINE=POSTGRESQL, CONN_MAX_AGE=0).items()
+    ((name, text),) = said(ENGINE=POSTGRESQL, CONN_MAX_AGE=0, OPTIONS=PREPARED).items()
     assert name == "jobs.W002"
     assert "50 times slower" in text
     assert '"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True' in text
+
+
+def test_statements_that_are_planned_each_time_are_named(said: Any, settings: Any) -> None:
+    settings.LISTEN_DATABASE_URL = ""
+    ((name, text),) = said(ENGINE=POSTGRESQL, CONN_MAX_AGE=None).items()
+    assert name == "jobs.W003"
+    assert "five times as long" in text
+    assert '["prepare_threshold"] = 3' in text
+    # The database may be a pooler then, which forgets them.
+    settings.LISTEN_DATABASE_URL = "postgres://direct/mailroom"
+    assert said(ENGINE=POSTGRESQL, CONN_MAX_AGE=None) == {}
 
 
 @pytest.mark.parametrize(

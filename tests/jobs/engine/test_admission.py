@@ -160,6 +160,7 @@ def test_an_enqueue_of_a_busy_key_touches_no_lock_row(firm, add):
 
 
 @pytest.mark.req("J-21")
+@pytest.mark.usefixtures("stopped_clock")
 def test_a_users_lock_keeps_jobs_out_until_it_expires(firm, add):
     lock = hold(firm, "key", expires_at=database_now() + timedelta(seconds=60))
     job_id = add("test.locked", "key")

@@ -27,6 +27,7 @@ def past():
 
 
 @pytest.mark.req("J-08", "J-09")
+@pytest.mark.usefixtures("stopped_clock")
 def test_a_claim_is_written_to_the_row_and_has_all_that_is_needed(firm, add):
     job_id = add(name="Ada", correlation_id="abc", priority=1)
     worker_id = new_worker()
@@ -139,6 +140,7 @@ def test_each_priority_has_its_own_cursor(firm, other_firm, add):
 
 
 @pytest.mark.req("J-08")
+@pytest.mark.usefixtures("stopped_clock")
 def test_the_future_is_not_claimed_until_it_comes(add):
     job_id = add(delay=60)
     with later(58):

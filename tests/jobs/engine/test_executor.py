@@ -97,6 +97,18 @@ def test_what_the_handler_returns_is_the_result(run, result, stored):
     assert run(returning(result)) == Completed(stored)
 
 
+def test_a_coroutine_that_nobody_awaits_is_said_to_be_one(run):
+    async def handle(payload: NamePayload, ctx: Any) -> None:
+        raise AssertionError("it runs")
+
+    def decorated(*arguments: Any) -> Any:
+        return handle(*arguments)
+
+    outcome = run(decorated)
+    assert (outcome.reason, outcome.failure.error_class) == (DeadReason.FATAL, "jobs.errors.Fatal")
+    assert "its handler returned a coroutine" in outcome.failure.message
+
+
 @pytest.mark.req("J-03", "J-18")
 def test_the_handler_gets_its_payload_and_context(run):
     seen: dict[str, Any] = {}
@@ -263,8 +275,8 @@ def test_a_type_may_opt_out_of_dead_letters(run, error):
     ("result", "why"),
     [
         (object(), "is not plain JSON"),
-        ({1}, "is not plain JSON: $ is of type set"),
-        ({"sent": [b"x"]}, "is not plain JSON: $.sent[0] is of type bytes"),
+        ({1}, "is not plain JSON: $: set is not JSON"),
+        ({"sent": [b"x"]}, "is not plain JSON: $.sent[0]: bytes is not JSON"),
         ({"a": {1: 2}}, "has a key that is no string at $.a"),
         (float("nan"), "is not plain JSON"),
         ({"a": "\ud800"}, "is not plain JSON"),

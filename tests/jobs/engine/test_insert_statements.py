@@ -134,7 +134,7 @@ def test_others_are_notified_once_there_is_something_to_claim(firm):
         elsewhere.execute(f"LISTEN {wakeup.CHANNEL}")
         job_id = enqueue("test.work", firm=firm, priority=1).job_id
         # A statement that takes long notifies once more when it is committed.
-        (told,) = {one.payload for one in elsewhere.notifies(timeout=5, stop_after=1)} - {"sync"}
+        (told,) = {one.payload for one in elsewhere.notifies(timeout=60, stop_after=1)} - {"sync"}
         assert AnnouncedJob.from_text(told) == (job_id, firm.pk, 1, "sync", "test.work")
 
 
@@ -145,7 +145,7 @@ def test_a_notification_names_no_job_that_is_not_due(firm, later):
     with psycopg.connect(listen_conninfo(), autocommit=True) as elsewhere:
         elsewhere.execute(f"LISTEN {wakeup.CHANNEL}")
         enqueue("test.work", firm=firm, **later)
-        assert {one.payload for one in elsewhere.notifies(timeout=5, stop_after=1)} == {"sync"}
+        assert {one.payload for one in elsewhere.notifies(timeout=60, stop_after=1)} == {"sync"}
 
 
 @on_postgresql
@@ -154,7 +154,7 @@ def test_a_notification_of_several_jobs_names_none(firm):
     with psycopg.connect(listen_conninfo(), autocommit=True) as elsewhere:
         elsewhere.execute(f"LISTEN {wakeup.CHANNEL}")
         enqueue_many([EnqueueSpec("test.work")] * 2, firm=firm)
-        assert {one.payload for one in elsewhere.notifies(timeout=5, stop_after=1)} == {"sync"}
+        assert {one.payload for one in elsewhere.notifies(timeout=60, stop_after=1)} == {"sync"}
 
 
 @on_postgresql

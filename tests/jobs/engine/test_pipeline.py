@@ -16,7 +16,7 @@ from django.db import connection
 from jobs.engine import dialects
 from jobs.engine.dialects.postgresql_pipeline import Pipeline
 from jobs.engine.wakeup import listen_conninfo
-from tests.support.databases import postgresql_only, unpooled_only
+from tests.support.databases import interrupted, postgresql_only, unpooled_only
 
 pytestmark = [postgresql_only, pytest.mark.django_db(transaction=True)]
 
@@ -35,12 +35,6 @@ def pipeline(raw: psycopg.Connection[Any]) -> Pipeline:
     return Pipeline(raw)
 
 
-def interrupted(generator: Any, **_: Any) -> None:
-    """Stand in for `Connection.wait` when a signal comes."""
-    next(generator)
-    raise KeyboardInterrupt
-
-
 def kept(raw: psycopg.Connection[Any]) -> list[int]:
     return [number for (number,) in raw.execute("SELECT number FROM kept ORDER BY 1")]
 
@@ -55,7 +49,13 @@ def test_each_statement_returns_its_rows(pipeline: Pipeline) -> None:
             ("SELECT 1 WHERE false", []),
         ]
     )
-    assert answers == [[(ID, "100 %", [1, None, 2**40], None)], [], [(moment, 3)], []]
+    assert [answer.rows for answer in answers] == [
+        [(ID, "100 %", [1, None, 2**40], None)],
+        [],
+        [(moment, 3)],
+        [],
+    ]
+    assert [answer.touched for answer in answers] == [1, 1, 1, 0]
 
 
 @unpooled_only
@@ -63,7 +63,7 @@ def test_a_statement_is_prepared_once_for_the_same_types(
     raw: psycopg.Connection[Any], pipeline: Pipeline
 ) -> None:
     for value in (1, 2, 2**40, 3):
-        assert pipeline.run([("SELECT %s::bigint", [value])]) == [[(value,)]]
+        assert pipeline.run([("SELECT %s::bigint", [value])]) == [([(value,)], 1)]
     names = raw.execute("SELECT name FROM pg_prepared_statements WHERE name LIKE 'mailroom%'")
     # A large number is of another type.
     assert len(names.fetchall()) == 2
@@ -88,7 +88,7 @@ def test_behind_a_pooler_nothing_is_prepared(
 ) -> None:
     raw.prepare_threshold = None
     for value in ("a", "b"):
-        assert pipeline.run([("SELECT %s::text", [value])]) == [[(value,)]]
+        assert pipeline.run([("SELECT %s::text", [value])]) == [([(value,)], 1)]
     names = raw.execute("SELECT name FROM pg_prepared_statements WHERE name LIKE 'mailroom%'")
     assert names.fetchall() == []
 
@@ -136,7 +136,7 @@ def test_a_statement_goes_on_after_what_it_returns_has_changed(
     every = "SELECT * FROM kept"
     pipeline.run([("INSERT INTO kept VALUES (1)", []), (every, [])])
     raw.execute("ALTER TABLE kept ADD COLUMN name text DEFAULT 'Ada'")
-    assert pipeline.run([(every, [])]) == [[(1, "Ada")]]
+    assert pipeline.run([(every, [])]) == [([(1, "Ada")], 1)]
 
 
 def test_after_an_interrupted_one_the_next_gets_a_connection(
@@ -164,7 +164,7 @@ def test_much_is_sent_and_received(pipeline: Pipeline) -> None:
     large = os.urandom(4_000_000).hex()
     count = "SELECT sum(length(one))::bigint FROM unnest(%b::text[]) AS one"
     answers = pipeline.run([("SELECT %s::text", [large]), (count, [[large] * 3])])
-    assert answers == [[(large,)], [(24_000_000,)]]
+    assert answers == [([(large,)], 1), ([(24_000_000,)], 1)]
 
 
 @unpooled_only

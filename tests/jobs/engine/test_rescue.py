@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 from uuid import UUID, uuid4
 
@@ -15,6 +15,7 @@ from jobs.engine import release as release_module
 from jobs.engine import rescue as module
 from jobs.engine.admission import sweep
 from jobs.engine.claim import claim
+from jobs.engine.clock import stopped_at
 from jobs.engine.fair_share import FairShare
 from jobs.engine.lease import deregister, heartbeat, mark_processing, note_running
 from jobs.engine.outcomes import Completed, Retry
@@ -67,12 +68,13 @@ def workers() -> list[UUID]:
 @pytest.mark.req("J-14")
 def test_a_living_workers_jobs_are_left_alone(add):
     job_id = add()
-    worker_id = new_worker()
-    take_started(worker_id)
-    with later(lease_seconds() - 1):
+    with later(0) as begun:
+        worker_id = new_worker()
+        take_started(worker_id)
+    with stopped_at(begun + timedelta(seconds=lease_seconds() - 1)):
         assert rescue(Random(1)) == RescueReport()
         assert heartbeat(worker_id, 1)
-    with later(lease_seconds() + 1):
+    with stopped_at(begun + timedelta(seconds=lease_seconds() + 1)):
         assert rescue(Random(1)) == RescueReport()
     assert row(job_id).status == "claimed"
     assert workers() == [worker_id]

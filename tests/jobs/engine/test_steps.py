@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Protocol, TypedDict
 from uuid import UUID
 
@@ -159,9 +160,11 @@ async def returns_a_model() -> JobStep:
         ("a", returns_bytes, "step 'a' is declared to return bytes"),
         ("a", returns_a_set, "step 'a' is declared to return set"),
         ("a", returns_a_model, "step 'a' is declared to return JobStep"),
-        ("x" * 201, lambda: 1 / 0, "a step's name has 1 to 200 characters"),
-        ("", lambda: 1 / 0, "a step's name has 1 to 200 characters"),
-        ("a\x00", lambda: 1 / 0, "a step's name has 1 to 200 characters"),
+        ("x" * 201, lambda: 1 / 0, "a step's name is refused: must have 1 to 200 characters"),
+        ("", lambda: 1 / 0, "a step's name is refused: must have 1 to 200 characters"),
+        ("a\x00", lambda: 1 / 0, "a step's name is refused: must have 1 to 200 characters"),
+        ("\ud800", lambda: 1 / 0, "a step's name is refused: a lone surrogate is not text"),
+        (7, lambda: 1 / 0, "a step's name is refused: must be a string"),
     ],
 )
 def test_what_cannot_be_stored_is_refused_before_the_side_effect(
@@ -208,19 +211,22 @@ def circular() -> list[Any]:
 @pytest.mark.parametrize(
     ("result", "why"),
     [
-        (object(), r"is not plain JSON: \$ is of type object$"),
-        (float("nan"), r"is not plain JSON: \$ is NaN or infinity$"),
-        ("\ud800", r"is not plain JSON: \$ holds a lone surrogate$"),
-        ({1, 2}, r"is not plain JSON: \$ is of type set$"),
-        ([1, {"a": (2, {3})}], r"is not plain JSON: \$\[1\]\.a\[1\] is of type set$"),
-        ({"a": 10**5_000}, r"is not plain JSON: \$\.a has too many digits$"),
-        ({"\ud800\x00": {3}}, r"is not plain JSON: \$ has a key with a lone surrogate$"),
-        ({"\x00": {3}}, "is not plain JSON: \\$\\.\N{REPLACEMENT CHARACTER} is of type set$"),
-        (circular(), "is not plain JSON: ValueError$"),
+        (object(), r"is not plain JSON: \$: object is not JSON$"),
+        (float("nan"), r"is not plain JSON: \$: NaN and infinity are not JSON$"),
+        ("\ud800", r"is not plain JSON: \$: a lone surrogate is not text$"),
+        ({1, 2}, r"is not plain JSON: \$: set is not JSON$"),
+        ([1, {"a": (2, {3})}], r"is not plain JSON: \$\[1\]\.a\[1\]: set is not JSON$"),
+        ({"a": 10**5_000}, r"is not plain JSON: \$\.a: integers are limited to 1,024 bits$"),
+        ({"\ud800": {3}}, "is not plain JSON: \\$\\.\\?: a lone surrogate is not text$"),
+        (
+            {"\x00": {3}},
+            "is not plain JSON: \\$\\.\N{REPLACEMENT CHARACTER}: the NUL character cannot be stored$",
+        ),
+        (circular(), r"is not plain JSON: \$(\[0\]){32}: nested over 32 levels$"),
         ("a\x00b", "holds the NUL character"),
         ({1: ("a", "b")}, r"has a key that is no string at \$"),
         ({"a": [{}, ({None: 1},)]}, r"has a key that is no string at \$\.a\[1\]\[0\]"),
-        ({"a": {("x", "y"): 1}}, r"is not plain JSON: \$\.a has a key of type tuple$"),
+        ({"a": {("x", "y"): 1}}, r"is not plain JSON: \$\.a\.\('x', 'y'\): keys must be strings$"),
         (nested(33), "is nested over 32 levels"),
         ({"a": "x" * 2**20}, "has 1,048,584 bytes; at most 1,048,576 are stored"),
     ],
@@ -272,6 +278,9 @@ def test_progress_is_shown(late_and_current):
         with pytest.raises(ValueError, match="from 0 to 1"):
             ctx.progress(wrong)
     assert row(ctx.job_id).progress == 0.4
+    for done, stored in ((Fraction(1, 2), 0.5), (Decimal("0.75"), 0.75), (True, 1.0)):
+        ctx.progress(done)
+        assert row(ctx.job_id).progress == stored
 
 
 @pytest.mark.req("J-18")

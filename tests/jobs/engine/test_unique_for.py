@@ -46,6 +46,7 @@ def many(firm: Any) -> EnqueueResult:
     return first
 
 
+@pytest.mark.usefixtures("stopped_clock")
 @pytest.mark.parametrize("store", [one, many])
 def test_the_key_stands_for_its_job_until_the_period_is_over(
     firm: Any, other_firm: Any, store: Callable[[Any], EnqueueResult]

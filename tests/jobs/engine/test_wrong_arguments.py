@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import UserDict
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from jobs.errors import ArgumentsInvalid, PayloadInvalid
 from jobs.models import JobQueue
+from jobs.operations.schedules import create_schedule
 from jobs.queue import (
     EnqueueSpec,
     acquire_lock,
@@ -15,6 +18,8 @@ from jobs.queue import (
     enqueue_batch,
     enqueue_chain,
     enqueue_many,
+    pause,
+    set_rate_limit,
 )
 from jobs.registry import JobPayload, JobType, job
 from tenants.errors import MissingTenant
@@ -67,11 +72,77 @@ def test_what_is_no_spec_is_refused_with_its_place(firm: Firm, store: Any, wrong
     assert rows(JobQueue) == []
 
 
-@pytest.mark.parametrize("store", [enqueue_many, enqueue_batch])
+@pytest.mark.parametrize("store", [enqueue_many, enqueue_chain, enqueue_batch])
 @pytest.mark.parametrize("wrong", [GOOD, 5])
 def test_one_spec_is_no_list(firm: Firm, store: Any, wrong: Any) -> None:
     with pytest.raises(ArgumentsInvalid, match="jobs: must be a list of EnqueueSpec, not "):
         store(wrong, firm=firm)
+
+
+@pytest.mark.parametrize("store", [enqueue_many, enqueue_batch])
+def test_none_is_no_list(firm: Firm, store: Any) -> None:
+    with pytest.raises(
+        ArgumentsInvalid, match=r"^jobs: must be a list of EnqueueSpec, not NoneType$"
+    ):
+        store(None, firm=firm)
+
+
+@pytest.mark.parametrize("store", [enqueue_many, enqueue_chain, enqueue_batch])
+def test_the_specs_may_come_from_a_generator(firm: Firm, store: Any) -> None:
+    store((GOOD for _ in range(2)), firm=firm)
+    assert [job.job_type for job in rows(JobQueue)][:1] == ["noop"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        ({"name": 7}, "name: must be a string"),
+        ({"batch_id": "May"}, "batch_id: must be a UUID, not str"),
+    ],
+)
+def test_a_batch_whose_name_or_id_is_of_the_wrong_kind_is_refused(
+    firm: Firm, wrong: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(ArgumentsInvalid, match=f"^{fault}$"):
+        enqueue_batch([GOOD], firm=firm, **wrong)
+
+
+def test_what_takes_the_name_of_a_type_says_so_of_a_function(firm: Firm, greet: Any) -> None:
+    told = "^job_type: must be the name of a job type, not function: .* pass 'test.greet'$"
+    for call in (
+        lambda: create_schedule("Greet", greet, firm=firm, cron="0 7 * * *"),
+        lambda: pause(firm=firm, job_type=greet, reason="why"),
+        lambda: set_rate_limit(greet, 1, 60, firm=firm),
+    ):
+        with pytest.raises(ArgumentsInvalid, match=told):
+            call()
+
+
+@pytest.mark.parametrize("wrong", [{"key": 7}, {"key": None}])
+def test_a_lock_whose_key_is_no_string_is_refused(firm: Firm, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentsInvalid, match=r"^key: must be a string$"):
+        acquire_lock(firm=firm, ttl_seconds=60, **wrong)
+
+
+def test_seconds_are_a_number(firm: Firm) -> None:
+    minute: Any = timedelta(minutes=1)
+    with pytest.raises(ArgumentsInvalid, match=r"^ttl_seconds: must be a number$"):
+        acquire_lock("key", minute, firm=firm)
+    with pytest.raises(ArgumentsInvalid, match=r"^per_seconds: must be a number$"):
+        set_rate_limit("noop", 1, minute, firm=firm)
+
+
+@pytest.mark.parametrize(
+    "wrong", [UserDict({"deep": 1}), [UserDict()]], ids=["an object", "in a list"]
+)
+def test_an_object_inside_a_payload_is_a_dict(firm: Firm, job_types: Any, wrong: Any) -> None:
+    class AnyPayload(JobPayload):
+        value: Any = None
+
+    job("test.any", category="sync", payload=AnyPayload)(lambda payload, ctx: None)
+    with pytest.raises(PayloadInvalid, match=r"value(\[0\])?: UserDict is not JSON$"):
+        enqueue("test.any", {"value": wrong}, firm=firm)
+    assert enqueue("test.any", UserDict(value=1), firm=firm).created
 
 
 def test_an_error_of_a_types_own_function_stays_as_it_is(firm: Firm, job_types: Any) -> None:

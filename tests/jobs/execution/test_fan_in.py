@@ -275,6 +275,14 @@ def test_what_comes_after_is_checked_at_the_call(ctx: JobContext, then: Any) -> 
     assert len(rows(JobQueue)) == 1
 
 
+@pytest.mark.parametrize("wrong", ["test.then", ("test.then",), EnqueueSpec("test.then")])
+def test_what_comes_after_is_a_type_and_its_payload(ctx: JobContext, wrong: Any) -> None:
+    told = r'^then: must be a type and its payload, \("name", \{…\}\), not '
+    with pytest.raises(ArgumentsInvalid, match=told):
+        ctx.enqueue_many([child()], then=wrong)
+    assert len(rows(JobQueue)) == 1
+
+
 @pytest.mark.req("J-19")
 def test_in_a_transaction_it_stands_or_falls_with_it(ctx: JobContext) -> None:
     def fail() -> None:

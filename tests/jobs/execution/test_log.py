@@ -47,6 +47,8 @@ def act(end: str, ctx: Any) -> None:
                 transaction.set_rollback(True)
         case "secret":
             ctx.log("password=hunter2 of ada@example.org")
+        case "number":
+            ctx.log(7)
         case "much":
             for number in range(MAX_LOG_LINES + 5):
                 ctx.log(f"{number} " + "x" * 2 * MAX_LOG_LENGTH)
@@ -111,6 +113,10 @@ def test_it_is_redacted(firm: Firm, caplog: pytest.LogCaptureFixture) -> None:
     assert len(written) == 2
     assert "text=begun" in written[0]
     assert "hunter2" not in written[1]
+
+
+def test_a_note_may_be_an_id(firm: Firm) -> None:
+    assert noted(firm, "number") == ["begun", "7"]
 
 
 def test_it_is_bounded(firm: Firm) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.engine import candidates
 from jobs.engine.admission import Sweep, admit, sweep
-from jobs.engine.clock import database_now, stopped_at
+from jobs.engine.clock import stopped_at
 from jobs.engine.outcomes import Completed
 from jobs.models import RateBucket
 from jobs.queries.why_waiting import WaitCode
@@ -23,12 +23,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-24")]
 
 ALL_FIRMS = {"counted_by": CountedBy.ALL_FIRMS}
 SWEEP_SECONDS = 0.25
-
-
-@pytest.fixture
-def now() -> datetime:
-    """Return the time the tests' clock starts at."""
-    return database_now() + timedelta(seconds=1)
 
 
 class Fleet:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from jobs.engine.admission import sweep
-from jobs.engine.clock import database_now, stopped_at
+from jobs.engine.clock import stopped_at
 from jobs.engine.outcomes import Completed
 from jobs.engine.token_bucket import IDLE_SECONDS, drop_idle_buckets
 from jobs.errors import LimitInvalid, UnknownJob
@@ -19,12 +19,6 @@ from tenants.models import Firm
 from tests.queue_kit import finish, row, rows, take
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-24")]
-
-
-@pytest.fixture
-def now() -> datetime:
-    """Return the time the tests' clock starts at."""
-    return database_now() + timedelta(seconds=1)
 
 
 def started(moment: datetime, seconds: float = 0) -> list[str]:
@@ -150,7 +144,7 @@ def test_no_attempt_is_used_and_the_reason_names_key_and_limit(firm, add, now):
     with stopped_at(now):
         (reason,) = [one for one in why_waiting(row(ids[1])) if one.code == WaitCode.RATE_LIMITED]
     assert reason.detail == (
-        "at most 6 of all types with the limit key anna start in 1 min; this one of 5 units in 40 s"
+        "at most 6 units of all types with the limit key anna start in 1 min; this one of 5 units in 40 s"
     )
     assert reason.until == now + timedelta(seconds=40)
     assert row(ids[1]).attempts == 0

@@ -67,6 +67,7 @@ def test_a_pause_stops_what_it_means_and_nothing_else(firm, other_firm, add, wha
     assert taken() == {ids[name] for name in stopped}
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_a_pause_ends_by_itself(firm, add):
     pause(firm=firm, reason="lunch", until=database_now() + timedelta(seconds=60))
     job_id = add()

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from jobs.engine.admission import admit, sweep
-from jobs.engine.clock import database_now, stopped_at
+from jobs.engine.clock import stopped_at
 from jobs.engine.demotion import demote
 from jobs.engine.lease import mark_processing
 from jobs.engine.outcomes import Completed
@@ -30,12 +30,6 @@ def starts(moment: datetime, seconds: float) -> int:
         # The next look sees that they are gone.
         sweep()
         return len(held)
-
-
-@pytest.fixture
-def now() -> datetime:
-    """Return the time the tests' clock starts at."""
-    return database_now() + timedelta(seconds=1)
 
 
 def test_a_burst_at_first_then_as_time_goes(add, now):

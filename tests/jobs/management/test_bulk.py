@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jobs.queue import pause
 from jobs.testing import drain
 from tenants.models import Firm
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
@@ -87,6 +88,23 @@ def test_jobs_are_canceled_in_bulk_and_the_run_is_stopped(run: Runner, firm: Fir
     )
     drain()
     assert {row(one.pk).status for one in jobs} == {"completed"}
+
+
+def test_jobs_are_chosen_by_every_filter_of_their_list(run: Runner, firm: Firm) -> None:
+    def count(*filters: str) -> Any:
+        return run("jobs", "bulk", "cancel", "--firm", "acme", *filters, "--json").json["count"]
+
+    pause(category="documents", firm=firm, reason="x")
+    job = JobQueueFactory(firm=firm, category="documents", limit_key="box", correlation_id="c-2")
+    JobQueueFactory(firm=firm)
+    for filters in (
+        ("--held-back", "paused"),
+        ("--limit-key", "box"),
+        ("--correlation-id", "c-2"),
+        ("--search", str(job.pk)),
+    ):
+        assert count(*filters) == 1, filters
+    assert count("--limit-key", "other") == 0
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,21 @@ def test_a_type_keeps_its_jobs_as_long_as_it_says(
     assert live.pk in left()
 
 
+def test_what_is_kept_for_ever_keeps_nothing_else(
+    run: Runner, firm: Firm, other_firm: Firm, job_types: dict[str, Any]
+) -> None:
+    @job("test.lasting", category="sync", payload=JobPayload, retention=timedelta.max)
+    def do_nothing(payload: JobPayload, ctx: Any) -> None:
+        pass
+
+    Firm.objects.filter(pk=other_firm.pk).update(retention_days=2**31 - 1)
+    lasting, theirs = ended(firm, job_type="test.lasting"), ended(other_firm)
+    ended(firm)
+    with later(8 * DAY):
+        assert run("purge_jobs", "--json").json["jobs"] == 1
+    assert left() == {lasting.pk, theirs.pk}
+
+
 def test_one_firm_is_purged_by_its_slug(run: Runner, firm: Firm, other_firm: Firm) -> None:
     _, theirs = ended(firm), ended(other_firm)
     with later(8 * DAY):

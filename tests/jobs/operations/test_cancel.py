@@ -9,7 +9,7 @@ from jobs.engine.outcomes import Canceled, Completed
 from jobs.errors import UnknownJob, WrongState
 from jobs.execution.context import JobContext, Signals
 from jobs.models import FanIn, JobQueue
-from jobs.queue import EnqueueSpec, cancel, enqueue
+from jobs.queue import EnqueueSpec, cancel, enqueue, pause
 from tenants.models import AuditEntry, Firm
 from tenants.scope import firm_scope
 from tests.jobs.engine.conftest import Add
@@ -129,3 +129,13 @@ def test_another_firms_job_is_unknown(add: Add, other_firm: Firm) -> None:
     with firm_scope(other_firm), pytest.raises(UnknownJob):
         cancel(job_id)
     assert row(job_id).status == "pending"
+
+
+@pytest.mark.parametrize("reason", ["a\x00b", "a\ud800b"], ids=["NUL", "half a character"])
+def test_a_reason_is_stored_whatever_characters_it_has(add: Add, firm: Firm, reason: str) -> None:
+    shown = {"a\N{REPLACEMENT CHARACTER}b", "a?b"}
+    cancel(add(), reason=reason)
+    with firm_scope(firm):
+        assert pause(firm=firm, job_type="test.work", reason=reason).reason in shown
+    ((_, kept), _) = audited()
+    assert kept in shown

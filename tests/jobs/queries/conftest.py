@@ -28,4 +28,5 @@ def work_types(job_types: dict[str, Any]) -> None:
     declare("test.work")
     declare("test.other", category="export")
     declare("test.mailbox", limit_key=lambda p: p.name)
+    declare("test.heavy", limit_units=lambda p: len(p.name))
     declare("test.locked", lock_key=lambda p: p.name)

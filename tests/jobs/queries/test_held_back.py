@@ -31,7 +31,7 @@ from tests.support.databases import postgresql_only
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-25", "O-01", "O-03")]
 
-TYPES = ("test.work", "test.other", "test.locked", "test.mailbox")
+TYPES = ("test.work", "test.other", "test.locked", "test.mailbox", "test.heavy")
 
 
 def held(firm: Firm | None = None) -> dict[str, int]:
@@ -130,6 +130,52 @@ def test_what_was_admitted_is_held_back_by_a_pause_and_by_no_rate(firm: Firm, ad
     assert held(firm) == {"rate_limited": 1}
     pause(firm=firm, reason="stop")
     assert held(firm) == {"paused": 3}
+
+
+def test_jobs_that_cost_more_than_their_bucket_has_are_held_back(firm: Firm, add) -> None:
+    set_rate_limit("test.heavy", 5, 3600)
+    heavy = [add("test.heavy", "x" * units) for units in (3, 3, 4, 9)]
+    sweep()
+    assert [row(pk).ready for pk in heavy] == [True, False, False, False]
+    assert held(firm) == {"rate_limited": 3}
+    assert found("rate_limited") == {*heavy[1:]}
+    # The two tokens that are left are saved up for the first of them, also from a lighter job.
+    light = add("test.heavy", "xx")
+    sweep()
+    assert held(firm) == {"rate_limited": 4}
+    assert found("rate_limited") == {*heavy[1:], light}
+    with all_firms("test"):
+        waits = [in_force().reason_of(job) for job in JobQueue.objects.order_by("pk")]
+    assert waits == [None, *[WaitCode.RATE_LIMITED] * 4]
+
+
+def test_a_bucket_saves_up_for_no_job_that_may_not_start(firm: Firm, add) -> None:
+    set_rate_limit("test.heavy", 5, 3600)
+    add("test.heavy", "xx")
+    locked = [add("test.heavy", "x", lock_key="key") for _ in range(2)]
+    sweep()
+    # Two tokens are left.
+    add("test.heavy", "xxx", limit_key="ada")
+    assert held(firm) == {"rate_limited": 2}
+    pause(firm=firm, limit_key="ada", reason="x")
+    assert held(firm) == {"paused": 1, "locked": 1}
+    assert found("locked") == {locked[1]}
+
+
+def test_waiting_jobs_are_read_only_where_a_rate_counts_units(firm: Firm, add) -> None:
+    def queries() -> int:
+        with all_firms("test"), CaptureQueriesContext(connection) as asked:
+            limits_in_force()
+        return len(asked)
+
+    for kind in ("test.work", "test.heavy"):
+        set_rate_limit(kind, 5, 3600)
+    add("test.work")
+    sweep()
+    alike = queries()
+    add("test.heavy", "xx")
+    sweep()
+    assert queries() == alike + 1
 
 
 def test_a_pause_that_is_over_holds_nothing_back(firm: Firm, add) -> None:
@@ -235,12 +281,13 @@ def _change_limits(rng: Random, firms: list[Firm]) -> None:
             reason="x",
         )
     if rng.random() < 0.5:
-        set_rate_limit(rng.choice(TYPES), 1, 3600, firm=rng.choice((*firms, None)))
+        set_rate_limit(rng.choice(TYPES), rng.choice((1, 4)), 3600, firm=rng.choice((*firms, None)))
     if rng.random() < 0.5:
         job_type, one = rng.choice((None, *TYPES)), rng.choice((*firms, None))
-        set_rate_limit(job_type, 1, 3600, firm=one, counted_by=CountedBy.KEY)
+        set_rate_limit(job_type, rng.choice((1, 4)), 3600, firm=one, counted_by=CountedBy.KEY)
     if rng.random() < 0.3:
-        set_rate_limit(rng.choice(TYPES), 1, 3600, counted_by=CountedBy.ALL_FIRMS)
+        amount = rng.choice((1, 4))
+        set_rate_limit(rng.choice(TYPES), amount, 3600, counted_by=CountedBy.ALL_FIRMS)
     if rng.random() < 0.3:
         with suppress(WrongState):  # it is open already
             open_breaker(rng.choice(TYPES), rng.choice(firms), reason="x")

@@ -234,6 +234,8 @@ def function_of_one_argument(other: Any) -> None:
         {"takes_context": True},
         {"max_attempts": 0},
         {"max_attempts": 40_000},
+        {"max_attempts": "three"},
+        {"max_attempts": True},
     ],
     ids=str,
 )
@@ -241,6 +243,12 @@ def function_of_one_argument(other: Any) -> None:
 def test_what_cannot_run_here_is_refused_at_its_declaration(options):
     with pytest.raises(InvalidTask):
         task(**options)(function_of_one_argument)
+
+
+@pytest.mark.parametrize("queue", ["", "q" * 101, "two\nlines", "\x00"], ids=ascii)
+def test_a_queue_that_no_type_can_be_in_is_refused(queue: str) -> None:
+    with pytest.raises(InvalidTask, match="queue_name must have 1 to 100 printable characters"):
+        task(queue_name=queue)(function_of_one_argument)
 
 
 def test_a_function_inside_another_is_refused():

@@ -87,6 +87,24 @@ def send_on_commit(payload: NamePayload, ctx: JobContext) -> None:
         transaction.on_commit(partial(write, payload, ctx))
 
 
+def leave_a_transaction_open(payload: NamePayload, ctx: JobContext) -> None:
+    """Begin two atomic blocks and end none, whatever else becomes of the attempt."""
+    transaction.atomic().__enter__()
+    User.objects.create(username=payload.name)
+    transaction.on_commit(partial(send_mail, "Dear ada", "…", None, ["somebody@example.org"]))
+    transaction.atomic().__enter__()
+    if message := payload.options.get("raises"):
+        raise ValueError(message)
+
+
+def fail_on_commit(payload: NamePayload, ctx: JobContext) -> None:
+    """Add a person, and hand to the commit what fails: in Python, or with the database."""
+    User.objects.create(username=payload.name)
+    failing = break_the_database if payload.options["how"] == "database" else give_up
+    with ctx.transaction() if payload.options["completing"] else transaction.atomic():
+        transaction.on_commit(partial(failing, payload, ctx))
+
+
 async def wait_for_a_loop(payload: NamePayload, ctx: JobContext) -> dict[str, int]:
     """Be a coroutine."""
     await asyncio.sleep(0)
@@ -164,6 +182,8 @@ def kit_types(job_types: dict[str, Any]) -> None:
         "kit.give_up": give_up,
         "kit.break": break_the_database,
         "kit.on_commit": send_on_commit,
+        "kit.fail_on_commit": fail_on_commit,
+        "kit.leave_open": leave_a_transaction_open,
         "kit.async": wait_for_a_loop,
         "kit.async_step": step_on_a_loop,
         "kit.transaction": complete_in_a_transaction,

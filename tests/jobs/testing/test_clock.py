@@ -31,6 +31,8 @@ def test_it_moves() -> None:
         assert database_now() < NIGHT
         clock.move_to(NIGHT)
         assert database_now() == clock.now == NIGHT
+        clock.move_to("2026-03-29T02:00+01:00")
+        assert database_now() == clock.now == NIGHT + timedelta(minutes=1)
 
 
 def test_it_starts_where_the_database_is() -> None:
@@ -54,8 +56,15 @@ def test_it_comes_off_when_the_test_fails() -> None:
 
 @pytest.mark.parametrize("moment", ["2026-03-29T01:59", "soon"])
 def test_times_without_a_zone_are_refused(moment: str) -> None:
-    with pytest.raises(ValueError, match=r"aware|isoformat"), frozen_time(moment):
+    with (
+        pytest.raises(ValueError, match=r"^the clock takes .*aware|isoformat"),
+        frozen_time(moment),
+    ):
         pass
+    with frozen_time(NIGHT) as clock:
+        with pytest.raises(ValueError, match=r"^the clock takes .*aware|isoformat"):
+            clock.move_to(moment)
+        assert database_now() == clock.now == NIGHT
 
 
 def test_locks_and_schedules_go_by_it() -> None:

@@ -13,6 +13,7 @@ from django.test import TestCase, TransactionTestCase
 
 from jobs.engine.clock import database_now
 from jobs.engine.outcomes import Completed, Retry
+from jobs.errors import PayloadInvalid
 from jobs.models import DeadLetterQueue, Schedule
 from jobs.operations.schedules import create_schedule
 from jobs.queue import acquire_lock, cancel, enqueue
@@ -20,6 +21,7 @@ from jobs.registry import Scheduled, job
 from jobs.testing import (
     NotRunnable,
     assert_enqueued,
+    assert_idempotent,
     drain,
     enqueued,
     frozen_time,
@@ -203,6 +205,39 @@ class TestTransactions:
         assert "IntegrityError" in str(report)
         assert User.objects.filter(username__in=["kept", "after"]).count() == 2
 
+    @pytest.mark.parametrize(
+        ("how", "status"), [("python", "dlq"), ("database", "pending")], ids=["python", "database"]
+    )
+    def test_what_fails_on_commit_is_the_outcome(self, inside: bool, how: str, status: str) -> None:
+        assert connection.in_atomic_block is inside
+        run_job("kit.add", {"name": "kept"})
+        job = run_job("kit.fail_on_commit", {"options": {"how": how, "completing": False}})
+        assert job.status == status
+        assert job.last_error
+        assert User.objects.filter(username__in=["kept", "ada"]).count() == 2
+
+    @pytest.mark.parametrize("raises", ["", "its own"])
+    def test_a_transaction_left_open_fails_the_attempt_and_is_undone(
+        self, inside: bool, raises: str
+    ) -> None:
+        assert connection.in_atomic_block is inside
+        run_job("kit.add", {"name": "kept"})
+        job = run_job("kit.leave_open", {"options": {"raises": raises}})
+        assert job.status == "pending"
+        assert (raises or "the handler left a transaction open") in job.last_error
+        assert list(User.objects.values_list("username", flat=True)) == ["kept"]
+        assert mail.outbox == []
+        assert connection.in_atomic_block is inside
+
+    @pytest.mark.parametrize("how", ["python", "database"])
+    def test_what_fails_on_commit_of_a_completed_job_changes_nothing(
+        self, inside: bool, how: str
+    ) -> None:
+        assert connection.in_atomic_block is inside
+        job = run_job("kit.fail_on_commit", {"options": {"how": how, "completing": True}})
+        assert job.status == "completed"
+        assert User.objects.filter(username="ada").exists()
+
 
 @pytest.mark.django_db
 def test_what_a_broken_transaction_wanted_on_commit_is_not_done() -> None:
@@ -222,6 +257,14 @@ def test_a_wide_queue_drains_and_a_long_chain_is_told_apart(
     enqueue("kit.again", max_attempts=100)
     with pytest.raises(AssertionError, match=r"feeds itself: 10 jobs, the last of kit\.again"):
         drain()
+
+
+@pytest.mark.django_db
+def test_a_function_in_place_of_its_types_name_is_told_so() -> None:
+    told = "must be the name of a job type, not function: .* pass 'kit.add'"
+    for call in (run_job, run_schedules, assert_idempotent):
+        with pytest.raises(PayloadInvalid, match=told):
+            call(add_once)  # type: ignore[arg-type]
 
 
 @pytest.mark.req("J-16")

@@ -38,7 +38,7 @@ def new_claimer(threads: int, *, categories: tuple[str, ...] = ()) -> tuple[Clai
     state = SharedState()
     state.lease.worker_id = new_worker()
     completer, listener = Completer(state), Listener(state)
-    pool = Pool(state, threads, completer.submit, completer.unsettled)
+    pool = Pool(state, threads, completer.submit, completer.unsettled, completer.expect_no_more)
     return Claimer(state, pool, completer, listener, categories=categories, job_types=()), listener
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from django.db.models import Max
 from jobs.engine.outcomes import SettleReport
 from jobs.execution.context import JobContext
 from jobs.models import JobQueue
-from jobs.queue import EnqueueSpec, enqueue_many
+from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
 from jobs.registry import JobPayload, JobType, job
 from jobs.states import Status
 from jobs.worker import completer, worker
@@ -20,7 +21,7 @@ from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import row
 from tests.support.waiting import wait_until
-from tests.support.worker_loop import worker_loop
+from tests.support.worker_loop import worker_loop, working
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -46,25 +47,56 @@ def keyed_type(job_types: dict[str, JobType]) -> None:
         pass
 
 
-def test_a_lock_is_handed_on_however_many_outcomes_collect(
-    firm: Firm, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def busy(
+    firm: Firm, job_types: dict[str, JobType], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Run a worker that collects outcomes for ever, as one of its handlers does not end."""
     monkeypatch.setattr(completer, "COLLECT_FROM", 1)
     monkeypatch.setattr(completer, "COLLECT_SECONDS", FOR_EVER)
-    added = enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 5, firm=firm)
-    worker_loop().run()
-    assert {row(one.job_id).status for one in added} == {Status.COMPLETED}
+    started, may_end = threading.Event(), threading.Event()
+
+    @job("test.blocking", category="sync", payload=JobPayload)
+    def block(_: JobPayload, ctx: JobContext) -> None:
+        started.set()
+        may_end.wait(FOR_EVER)
+
+    blocking = enqueue("test.blocking", {}, firm=firm)
+    served = ("noop", "test.keyed", "test.blocking")
+    with working(worker_loop(concurrency=6, burst=False, job_types=served)):
+        assert started.wait(30)
+        yield
+        assert row(blocking.job_id).status != Status.COMPLETED
+        may_end.set()
+        wait_until_completed([blocking])
 
 
+def wait_until_completed(added: Sequence[EnqueueResult]) -> None:
+    wait_until(
+        lambda: all(row(one.job_id).status == Status.COMPLETED for one in added), "their end"
+    )
+
+
+@pytest.mark.usefixtures("busy")
+def test_a_lock_is_handed_on_however_many_outcomes_collect(firm: Firm) -> None:
+    wait_until_completed(enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 5, firm=firm))
+
+
+@pytest.mark.usefixtures("busy")
 def test_enough_outcomes_are_written_without_waiting_for_more(
     firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completer, "COLLECT_FROM", 1)
     monkeypatch.setattr(completer, "COLLECT_UP_TO", 5)
+    wait_until_completed(enqueue_many([EnqueueSpec("noop")] * 5, firm=firm))
+
+
+def test_outcomes_do_not_wait_for_more_when_nothing_runs(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(completer, "COLLECT_FROM", 1)
     monkeypatch.setattr(completer, "COLLECT_SECONDS", FOR_EVER)
-    added = enqueue_many([EnqueueSpec("noop")] * 5, firm=firm)
-    worker_loop(concurrency=5).run()
-    assert {row(one.job_id).status for one in added} == {Status.COMPLETED}
+    with working(worker_loop(concurrency=2, burst=False, job_types=("noop",))):
+        wait_until_completed(enqueue_many([EnqueueSpec("noop")] * 5, firm=firm))
 
 
 @pytest.mark.req("J-20", "J-23")

@@ -146,7 +146,14 @@ def test_a_handler_that_swallows_everything_keeps_its_lock_and_costs_no_other_it
         enqueue(job_type, firm=firm).job_id for job_type in ("test.brief", "test.beside")
     )
     loop = worker_loop(concurrency=3)
+    idle = loop._pool.wait_until_idle
 
+    def wait_until_idle(seconds: float) -> bool:
+        # The grace is over for the one that goes on, not for the one that is about to end.
+        wait_until(lambda: row(finishes).status == Status.COMPLETED, "the end of the brief one")
+        return idle(seconds)
+
+    monkeypatch.setattr(loop._pool, "wait_until_idle", wait_until_idle)
     loop.run()
     freed.set()
 

@@ -53,7 +53,9 @@ def test_the_supervisor_sees_what_each_thread_runs_and_whose_claims_these_are() 
     worker.begin(8, inf)
     assert supervisor.running == [8, 2**62]
 
-    worker.clear()
+    worker.end_in_order()
+    assert (supervisor.worker_id, supervisor.running) == (None, [8, 2**62]), "what is stuck"
+    supervisor.clear()
     assert (supervisor.worker_id, supervisor.running) == (None, [])
 
 

@@ -19,8 +19,10 @@ from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
 
 pytestmark = [pytest.mark.processes, pytest.mark.req("W-03", "J-11")]
 
-# After the grace period: to write what is left, and to leave.
-MARGIN_SECONDS = 2.0
+# After the grace period, to write what is left, and to leave: much for a busy machine, and much less
+# than the grace or the poll that a worker has no need to wait for.
+MARGIN_SECONDS = 20.0
+LONG_SECONDS = "60"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -33,7 +35,7 @@ def test_running_jobs_finish_and_unstarted_ones_are_given_back(
     ahead.worker.wait_for("jobs.released")
     ahead.gate.open()
 
-    assert ahead.worker.wait_for_exit(10) == 0
+    assert ahead.worker.wait_for_exit(MARGIN_SECONDS) == 0
     assert queue.row(ahead.blocking).status == Status.COMPLETED
     left = [job for job in map(queue.row, ahead.behind) if job.status == Status.PENDING]
     assert left
@@ -58,18 +60,16 @@ def test_a_job_longer_than_the_grace_is_released_with_its_attempt(
 ) -> None:
     ahead = claim_ahead(queue, fleet, "--grace", "1", supervised=True)
 
-    begun = time.monotonic()
     ahead.worker.tell(signal.SIGTERM)
 
-    assert ahead.worker.wait_for_exit(10) == 0
-    assert time.monotonic() - begun < 1 + MARGIN_SECONDS
+    assert ahead.worker.wait_for_exit(1 + MARGIN_SECONDS) == 0
     # Also those in the batch of the long one that never started.
     assert queue.statuses(ahead.jobs) == {Status.PENDING: len(ahead.jobs)}
     assert {queue.row(job_id).attempts for job_id in ahead.jobs} == {0}
     assert [one.end for one in queue.attempts(ahead.blocking)] == [AttemptEnd.RELEASED]
 
     ahead.gate.open()
-    assert fleet.start("--burst").wait_for_exit(30) == 0
+    assert fleet.start("--burst").wait_for_exit(90) == 0
     job = queue.row(ahead.blocking)
     assert (job.status, job.attempts, job.deaths) == (Status.COMPLETED, 1, 0)
     queue.check()
@@ -78,7 +78,9 @@ def test_a_job_longer_than_the_grace_is_released_with_its_attempt(
 def test_a_second_signal_ends_the_worker_at_once(queue: Scenario, fleet: Fleet) -> None:
     gate = queue.gate()
     (job_id,) = queue.add(gate=gate)
-    worker = fleet.start("--grace", "60", supervised=True, lease_seconds=SHORT_LEASE_SECONDS)
+    worker = fleet.start(
+        "--grace", LONG_SECONDS, supervised=True, lease_seconds=SHORT_LEASE_SECONDS
+    )
     queue.wait_until_started(job_id)
     worker.tell(signal.SIGTERM)
     worker.wait_for("worker.stopping")
@@ -115,7 +117,7 @@ def test_a_signal_to_the_process_group_is_one_signal_however_often_it_comes(
     assert worker.alive
     gate.open()
 
-    assert worker.wait_for_exit(10) == 0
+    assert worker.wait_for_exit(MARGIN_SECONDS) == 0
     done = {UUID(one.job_id) for one in queue.journal.starts()}
     assert queue.statuses(done) == {Status.COMPLETED: 2}
     assert {(job.attempts, job.deaths) for job in map(queue.row, done)} == {(1, 0)}
@@ -142,7 +144,7 @@ def test_a_signal_to_all_its_processes_leaves_isolated_ones_their_time(
     time.sleep(0.3)
     gate.open()
 
-    assert worker.wait_for_exit(10) == 0
+    assert worker.wait_for_exit(MARGIN_SECONDS) == 0
     job = queue.row(job_id)
     assert (job.status, job.attempts, job.deaths) == (Status.COMPLETED, 1, 1)
 
@@ -152,7 +154,7 @@ def test_ctrl_c_stops_in_order_and_a_second_one_ends_all_at_once(
 ) -> None:
     gate = queue.gate()
     (job_id,) = queue.add(gate=gate)
-    worker = fleet.start("--grace", "60", supervised=True, terminal=True)
+    worker = fleet.start("--grace", LONG_SECONDS, supervised=True, terminal=True)
     queue.wait_until_started(job_id)
 
     worker.press_ctrl_c()
@@ -166,7 +168,7 @@ def test_ctrl_c_stops_in_order_and_a_second_one_ends_all_at_once(
 
 
 def test_an_idle_worker_leaves_at_once(queue: Scenario, fleet: Fleet) -> None:
-    worker = fleet.start("--poll-interval", "60", supervised=True).wait_until_started()
+    worker = fleet.start("--poll-interval", LONG_SECONDS, supervised=True).wait_until_started()
 
     worker.tell(signal.SIGTERM)
 

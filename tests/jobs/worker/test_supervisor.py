@@ -85,3 +85,18 @@ def test_a_burst_of_several_processes_ends_when_all_are_done(queue: Scenario, fl
     assert parent.wait_for_exit(90) == 0
     assert queue.statuses() == {Status.COMPLETED: 100}
     queue.check()
+
+
+@pytest.mark.parametrize("how", ["exit", "killed"])
+def test_a_burst_goes_on_after_handlers_that_end_its_process(
+    queue: Scenario, fleet: Fleet, how: str
+) -> None:
+    deadly = [queue.add_deadly(how, times=1) for _ in range(4)]
+    queue.add(3)
+
+    parent = fleet.start("--burst", "--concurrency", "1", supervised=True)
+
+    assert parent.wait_for_exit(90) == 0
+    assert queue.statuses() == {Status.COMPLETED: 7}
+    assert [queue.row(job_id).deaths for job_id in deadly] == [1, 1, 1, 1]
+    queue.check()

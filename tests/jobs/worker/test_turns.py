@@ -126,7 +126,10 @@ def test_who_waits_for_the_database_lets_others_have_their_turns() -> None:
 
 def _waits_for_a_lock() -> bool:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database"
+            " WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted"
+        )
         return bool(cursor.fetchone()[0])
 
 

@@ -1,0 +1,90 @@
+"""What a `default_factory` of a payload makes is made once, when the job is enqueued."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from pydantic import Field
+
+from jobs.errors import Retryable
+from jobs.queue import EnqueueSpec, enqueue, enqueue_many
+from jobs.registry import JobPayload, job
+from jobs.testing import drain
+from tenants.models import Firm
+from tests.queue_kit import row
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ENVELOPE = {"tenant_id", "version", "correlation_id"}
+Seen = list["ReportPayload"]
+
+
+class ReportPayload(JobPayload):
+    """Two fields whose default is another each time, and one whose is not."""
+
+    name: str = ""
+    ticket: UUID = Field(default_factory=uuid4)
+    asked_at: datetime = Field(default_factory=lambda: datetime.now(UTC), alias="askedAt")
+    tags: list[str] = Field(default_factory=list)
+
+
+@pytest.fixture
+def seen(job_types: dict[str, Any]) -> Seen:
+    """Declare a type that fails twice; return the payloads of its attempts."""
+    payloads: Seen = []
+
+    def report(payload: ReportPayload, ctx: Any) -> None:
+        payloads.append(payload)
+        if len(payloads) % 3:
+            raise Retryable("not yet", retry_after=0)
+
+    job(
+        "test.report",
+        category="export",
+        payload=ReportPayload,
+        version="2.0",
+        upcasters={"1.0": lambda payload: payload},
+        idempotency_key=lambda payload: str(payload.ticket),
+    )(report)
+    return payloads
+
+
+def one(firm: Firm, payload: dict[str, Any]) -> UUID:
+    return enqueue("test.report", payload, firm=firm).job_id
+
+
+def one_of_many(firm: Firm, payload: dict[str, Any]) -> UUID:
+    return enqueue_many([EnqueueSpec("test.report", payload)], firm=firm)[0].job_id
+
+
+@pytest.mark.parametrize("add", [one, one_of_many])
+def test_each_attempt_has_the_same(
+    firm: Firm, seen: Seen, add: Callable[[Firm, dict[str, Any]], UUID]
+) -> None:
+    job_id = add(firm, {"name": "ada"})
+    drain()
+    assert len(seen) == 3
+    assert len({(one.ticket, one.asked_at) for one in seen}) == 1
+    stored = row(job_id)
+    assert stored.payload.keys() - ENVELOPE == {"name", "ticket", "askedAt"}
+    assert stored.idempotency_key == str(seen[0].ticket) == stored.payload["ticket"]
+
+
+def test_each_job_has_its_own(firm: Firm, seen: Seen) -> None:
+    tickets = {row(one(firm, {})).payload["ticket"] for _ in range(2)}
+    assert len(tickets) == 2
+
+
+def test_what_is_given_stays(firm: Firm, seen: Seen) -> None:
+    given = {"ticket": str(uuid4()), "askedAt": "2026-11-27T12:00:00Z"}
+    stored = row(one(firm, given)).payload
+    assert {name: stored[name] for name in stored.keys() - ENVELOPE} == given
+
+
+def test_a_payload_of_an_older_version_is_stored_as_it_is(firm: Firm, seen: Seen) -> None:
+    stored = row(one(firm, {"version": "1.0", "name": "ada"})).payload
+    assert stored.keys() - ENVELOPE == {"name"}
