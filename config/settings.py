@@ -117,6 +117,7 @@ AUTH_PASSWORD_VALIDATORS = [
 TASKS = {"default": {"BACKEND": "jobs.tasks_backend.MailroomBackend", "QUEUES": []}}
 
 LANGUAGE_CODE = "en-gb"
+FORMAT_MODULE_PATH = "config.formats"
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"

@@ -74,7 +74,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """Return the sidebar for this user, with the pages that the user may see."""
     from django.contrib import admin
 
-    from tenants.admin.base import sees_all_firms
+    from tenants.scope import sees_all_firms
 
     pages = {
         f"{app['app_label']}.{model['object_name']}": model["admin_url"]

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,18 @@ def test_the_image_is_small_and_runs_as_nobody_special() -> None:
     assert copied == allowed - {"requirements"}
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
     assert packages < copied
+
+
+def test_the_image_compiles_what_it_runs(tmp_path: Path) -> None:
+    build, _, last = dockerfile().rpartition("\nFROM ")
+    assert re.search(r"python -m compileall .* /venv/lib$", build, re.MULTILINE)
+    assert re.search(r"python -m compileall .* /usr/local/lib/python3.11 \\$", last, re.MULTILINE)
+    (ours,) = re.findall(r"python -m (compileall .* \.)$", last, re.MULTILINE)
+    assert last.index(ours) > last.rindex("\nCOPY ")
+    shutil.copytree(ROOT / "tenants", tmp_path / "tenants", ignore=lambda *_: {"__pycache__"})
+    subprocess.run([sys.executable, "-m", *ours.split()], cwd=tmp_path, check=True)
+    sources = {path.stem for path in tmp_path.rglob("*.py")}
+    assert {path.name.partition(".")[0] for path in tmp_path.rglob("*.pyc")} == sources
 
 
 def test_compose_starts_database_migrations_web_and_worker_in_this_order() -> None:

@@ -17,7 +17,7 @@ from tenants.models import Firm, Role
 from tests.factories.tenants import UserFactory
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
@@ -30,6 +30,8 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 PASSWORD = "a long password"
+# What a page takes at most, on a machine that does something else beside.
+LONGEST_MS = 45_000
 WIDTHS = {"desk": (1440, 900), "phone": (390, 844)}
 
 Open = Callable[..., "Page"]
@@ -58,11 +60,12 @@ def browser() -> Iterator[Browser]:
     binary = next(filter(None, map(shutil.which, NAMES)), None)
     if binary is None:
         pytest.skip(f"no browser installed: none of {', '.join(NAMES)} is on the PATH")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
     # Playwright keeps an event loop in this thread; the tests' queries are none of its business.
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        expect.set_options(timeout=LONGEST_MS)
         started = playwright.chromium.launch(executable_path=binary, args=ARGUMENTS)
         yield started
         started.close()
@@ -87,7 +90,7 @@ def open_admin(live_server: Any, browser: Browser) -> Iterator[Open]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(45_000)
+        page.set_default_timeout(LONGEST_MS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto("/admin/")
         page.get_by_label("Username").fill(username)
@@ -105,16 +108,26 @@ def open_admin(live_server: Any, browser: Browser) -> Iterator[Open]:
 @pytest.fixture
 def operator(live_server: Any, firm: Firm) -> str:
     """Return the name of an operator who can sign in."""
-    name = "olga@acme.example"
+    return member("olga@acme.example", firm, Role.OPERATOR)
+
+
+def member(name: str, firm: Firm, role: Role) -> str:
+    """Add somebody who can sign in and has that role in the firm; return their name."""
     UserFactory(
         username=name,
         email=name,
         password=PASSWORD,
         is_staff=True,
         member_of=firm,
-        member_of__role=Role.OPERATOR,
+        member_of__role=role,
     )
     return name
+
+
+def follow(link: Locator) -> None:
+    """Click what leads to another page, and wait until that one is there as a whole."""
+    with link.page.expect_navigation():
+        link.click()
 
 
 def work() -> None:

@@ -14,7 +14,7 @@ from mail.gmail.simulator.server import SimulatorServer
 from mail.labels import LABEL_NAMES
 from mail.models import Connection, MailAccount
 from tenants.models import Firm
-from tests.e2e.conftest import Open, work
+from tests.e2e.conftest import Open, follow, work
 from tests.mail.google_kit import serving
 from tests.mail.mail_kit import Mailbox, letter, only, stored
 
@@ -46,7 +46,7 @@ def google(
 def connect(page: Page, *, allow: bool = True) -> None:
     """Go from the list of accounts to the consent page, answer it, and come back."""
     page.goto("/admin/mail/mailaccount/")
-    page.get_by_role("link", name="Connect a Gmail mailbox").click()
+    follow(page.get_by_role("link", name="Connect a Gmail mailbox"))
     assert "gmail.modify" in page.locator(".queue-operation").inner_text()
     page.get_by_role("button", name="Connect a Gmail mailbox").click()
     page.get_by_text("This is the local Gmail simulator").wait_for()
@@ -55,10 +55,10 @@ def connect(page: Page, *, allow: bool = True) -> None:
 
 
 def switch(page: Page, name: str, **answers: str) -> None:
-    page.locator(".queue-buttons").get_by_role("link", name=name).click()
+    follow(page.locator(".queue-buttons").get_by_role("link", name=name))
     for label, text in answers.items():
         page.get_by_label(label).fill(text)
-    page.get_by_role("button", name=name).click()
+    follow(page.get_by_role("button", name=name))
     page.wait_for_url("**/change/")
 
 

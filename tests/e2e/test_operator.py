@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.core import mail
+from playwright.sync_api import expect
 
 from jobs.models import JobQueue
-from tests.e2e.conftest import Open, work
-from tests.queue_kit import row
+from jobs.operations.schedules import create_schedule
+from jobs.queue import retry
+from tenants.models import Firm, Role
+from tests.e2e.conftest import PASSWORD, Open, follow, member, work
+from tests.factories.tenants import UserFactory
+from tests.queue_kit import row, rows
+
+LEFT_OF_TEXT = """element => {
+    const range = document.createRange();
+    range.selectNodeContents(element);
+    return Math.round([...range.getClientRects()].at(-1).left);
+}"""
+
+# How long a button says that it has copied.
+SAID_MS = 1500
+CLICK_TWICE = "button => { button.click(); setTimeout(() => button.click(), 20); }"
 
 pytestmark = [pytest.mark.browser, pytest.mark.req("O-03", "D-02")]
 
@@ -20,10 +36,10 @@ def test_a_dead_job_is_mended_and_completes(
     page = open_admin(operator)
     tile = page.get_by_role("link", name="Open dead letters")
     assert re.search(r"\b2\b", tile.inner_text())
-    tile.click()
-    page.locator("#result_list").get_by_role("link", name="test.greet").first.click()
+    follow(tile)
+    follow(page.locator("#result_list").get_by_role("link", name="test.greet").first)
     assert "Fatal: nobody to greet" in page.locator("#content").inner_text()
-    page.get_by_role("link", name="Open its job").click()
+    follow(page.get_by_role("link", name="Open its job"))
     job_page = page.url
     assert "Attempt 1 dead lettered" in page.locator(".queue-timeline").inner_text()
     page.get_by_role("link", name="Open its dead letter").click()
@@ -33,7 +49,7 @@ def test_a_dead_job_is_mended_and_completes(
     mended = editor.input_value().replace('"name": ""', '"name": "Ada"')
     editor.fill(mended.replace('"name"', '"nam"'))
     page.get_by_label("Note").fill("the name was missing")
-    page.get_by_role("button", name="Reprocess").click()
+    follow(page.get_by_role("button", name="Reprocess"))
     faults = page.locator(".queue-field-errors").inner_text()
     assert "name: Field required" in faults
     assert page.get_by_label("Note").input_value() == "the name was missing"
@@ -54,7 +70,7 @@ def test_another_is_escalated_then_discarded_and_a_stale_page_says_so(
 ) -> None:
     page = open_admin(operator)
     page.goto("/admin/jobs/deadletterqueue/?decision=open")
-    page.locator("#result_list").get_by_role("link", name="test.greet").first.click()
+    follow(page.locator("#result_list").get_by_role("link", name="test.greet").first)
     letter = page.url
     page.get_by_role("link", name="Escalate").click()
     page.get_by_label("Reason").fill("whom do we greet?")
@@ -70,13 +86,13 @@ def test_another_is_escalated_then_discarded_and_a_stale_page_says_so(
     stale.get_by_label("Reason").fill("too late")
 
     page.get_by_role("link", name="Discard").click()
-    page.get_by_role("button", name="Discard").click()
+    follow(page.get_by_role("button", name="Discard"))
     assert "required" in page.locator(".queue-field-errors").inner_text()
     page.get_by_label("Reason").fill("nobody")
     page.get_by_role("button", name="Discard").click()
     page.get_by_text("Discarded: test.greet is given up").wait_for()
 
-    stale.get_by_role("button", name="Discard").click()
+    follow(stale.get_by_role("button", name="Discard"))
     assert "was discarded already" in stale.get_by_role("alert").inner_text()
     assert {row(job.pk).status for job in dead_jobs} == {"failed", "dlq"}
 
@@ -88,7 +104,7 @@ def test_selected_rows_are_decided_together(
     page.goto("/admin/jobs/deadletterqueue/")
     page.locator("#action-toggle").check()
     page.locator("select[name=action]").select_option("discard")
-    page.get_by_role("button", name="Run").click()
+    follow(page.get_by_role("button", name="Run"))
     assert "Discard: 2 dead letters" in page.locator(".queue-operation").inner_text()
     page.get_by_label("Reason").fill("a trial")
     page.get_by_role("button", name="Discard").click()
@@ -124,14 +140,58 @@ def test_every_page_fits_a_phone(
         assert dark is (scheme == "dark"), address
 
 
+def test_a_second_line_of_a_row_begins_below_the_first_on_a_phone(
+    open_admin: Open, operator: str, firm: Firm, dead_jobs: list[JobQueue]
+) -> None:
+    name = "Nightly greetings to all"
+    create_schedule(name, "test.greet", firm=firm, cron="0 3 * * *", payload={"name": "Ada"})
+    page = open_admin(operator, "phone")
+    page.goto("/admin/jobs/schedule/")
+    title = page.locator("#result_list .field-title")
+    first, second = (
+        title.get_by_text(text, exact=True).evaluate(LEFT_OF_TEXT) for text in (name, "test.greet")
+    )
+    assert first == second
+
+
+def test_a_form_whose_button_is_clicked_twice_is_sent_once(
+    open_admin: Open, firm: Firm, greetings: None
+) -> None:
+    page = open_admin(member("dora@acme.example", firm, Role.DEVELOPER))
+    page.goto("/admin/jobs/jobqueue/new/test.greet/")
+    page.locator("[name='payload.name']").fill("Ada")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.method))
+    page.get_by_role("button", name="Enqueue").evaluate(CLICK_TWICE)
+    page.wait_for_url("**/change/")
+    assert sent.count("POST") == 1
+    assert len(rows(JobQueue)) == 1
+
+
+def test_an_audit_entrys_target_takes_three_lines_at_most(
+    open_admin: Open, firm: Firm, dead_jobs: list[JobQueue]
+) -> None:
+    UserFactory(username="root", password=PASSWORD, is_staff=True, is_superuser=True)
+    retry(dead_jobs[0], reason="The partner answers again, says their operator on duty. " * 3)
+    page = open_admin("root")
+    page.goto("/admin/tenants/auditentry/")
+    target = page.locator("#result_list .field-target span").first
+    assert target.bounding_box()["height"] <= 64
+
+
 def test_a_click_copies_an_id_that_the_search_finds(
     open_admin: Open, operator: str, dead_jobs: list[JobQueue]
 ) -> None:
     page = open_admin(operator)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto("/admin/jobs/jobqueue/")
+    # The word stays for a moment, which a slow machine may take to look.
+    page.clock.install()
+    page.clock.pause_at(datetime.now(UTC) + timedelta(minutes=1))
     page.locator("#result_list .queue-copy").nth(1).click()
     page.locator("[data-said=Copied]").wait_for()
+    page.clock.run_for(SAID_MS)
+    expect(page.locator("[data-said]")).to_have_count(0)
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied == str(sorted(job.pk for job in dead_jobs)[0])
     for term in (copied, copied[:-1]):

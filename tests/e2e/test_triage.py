@@ -15,7 +15,7 @@ from jobs.states import BulkState
 from jobs.testing import drain, frozen_time
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.e2e.conftest import Open, work
+from tests.e2e.conftest import Open, follow, work
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.queue_kit import rows
 
@@ -48,7 +48,7 @@ class Clicks:
 
     def click(self, role: str, name: str, nth: int = 0) -> None:
         self.count += 1
-        self.page.get_by_role(role, name=name).nth(nth).click()
+        follow(self.page.get_by_role(role, name=name).nth(nth))
 
 
 def decided() -> dict[str, set[str]]:
@@ -136,9 +136,9 @@ def test_every_page_fits(
     page = open_admin(operator, width, scheme)
     page.goto("/admin/jobs/deadletterqueue/groups/")
     pages = [("board", page.url)]
-    page.get_by_role("link", name="Reprocess all 30").click()
+    follow(page.get_by_role("link", name="Reprocess all 30"))
     pages.append(("confirm", page.url))
-    page.get_by_role("button", name="Reprocess").click()
+    follow(page.get_by_role("button", name="Reprocess"))
     pages += [("progress", page.url), ("runs", "/admin/jobs/bulkrun/")]
     for name, address in pages:
         page.goto(address)
