@@ -13,7 +13,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tests.postgres import MAX_CONNECTIONS, ROLE, postgres_server
-from tests.support.pgbouncer import PgBouncer, free_port
+from tests.support.pgbouncer import PgBouncer
+from tests.support.ports import reserved_port
 
 CONFIGURATION = """\
 [databases]
@@ -37,8 +38,9 @@ def main(command: list[str]) -> int:
     with (
         postgres_server() as server,
         tempfile.TemporaryDirectory(prefix="mailroom-pgbouncer-") as name,
+        reserved_port() as port,
     ):
-        folder, port = Path(name), free_port()
+        folder = Path(name)
         folder.chmod(0o755)
         socket_folder, server_port = server.place
         configuration = folder / "pgbouncer.ini"

@@ -11,7 +11,7 @@ from jobs.models import Batch, DeadLetterQueue, JobQueue
 from jobs.queue import EnqueueSpec, enqueue_batch, reprocess
 from jobs.states import LIVE, Status
 from tenants.scope import all_firms
-from tests.support.scenario import Scenario
+from tests.support.scenario import Gate, Scenario
 from tests.support.waiting import wait_until
 from tests.support.workers import SHORT_LEASE_SECONDS, Fleet, WorkerProcess
 
@@ -46,7 +46,11 @@ def test_a_batch_whose_workers_are_killed_settles_and_fires_each_event_once(
     queue: Scenario, fleet: Fleet, chaos: bool
 ) -> None:
     jobs, kills = CHAOS if chaos else SUITE
-    rng, gate = Random(7), queue.gate()
+    rng, last = Random(7), queue.gate()
+    # A portion for each kill, and one for the time after them, which wait for it: none is over before.
+    gates = [Gate(last.path.with_name(f"gate-{number}")) for number in range(kills + 1)]
+    portion = jobs // len(gates)
+    jobs = portion * len(gates)
     journal = str(queue.journal.path)
     start = ("--concurrency", "4")
     workers = fleet.start_many(WORKERS, *start, lease_seconds=SHORT_LEASE_SECONDS)
@@ -66,8 +70,12 @@ def test_a_batch_whose_workers_are_killed_settles_and_fires_each_event_once(
     batch = enqueue_batch(
         [
             EnqueueSpec("process.fail", bad, max_attempts=1),
-            *[work(seconds=JOB_SECONDS)] * jobs,
-            work("last", gate=str(gate.path)),
+            *[
+                work(seconds=JOB_SECONDS, gate=str(gate.path))
+                for gate in gates
+                for _ in range(portion)
+            ],
+            work("last", gate=str(last.path)),
         ],
         **{f"on_{event}": work(event) for event in EVENTS},  # type: ignore[arg-type]  # three specs
         firm=queue.firm,
@@ -75,19 +83,21 @@ def test_a_batch_whose_workers_are_killed_settles_and_fires_each_event_once(
     members = [result.job_id for result in batch.jobs]
     failing = members[0]
 
-    for _ in range(kills):
-        more = len(queue.journal.starts()) + rng.randint(1, jobs // (kills + 1))
+    for gate in gates[:kills]:
+        more = len(queue.journal.starts()) + rng.randint(1, portion // 2)
+        gate.open()
         starts = wait_until(
             lambda: len(found := queue.journal.starts()) >= more and found,  # noqa: B023 - at once
             "more handlers to start",
             timeout=300,
         )
         kill(of_session(starts[-1].session))
+    gates[-1].open()
     wait_until(lambda: not LIVE & queue.statuses(members[:-1]).keys(), "all but the last")
     wait_until(lambda: batch_now().failed_at, "the job for the failure")
     assert batch_now().settled_at is None
 
-    gate.open()
+    last.open()
     ended = wait_until(
         lambda: [
             one for one in queue.journal.entries() if (one.what, one.label) == ("end", "last")

@@ -24,6 +24,8 @@ JOBS = 600
 JOB_SECONDS = 0.02
 WORKERS = 2
 LEASE_SECONDS = 2.0
+# Where nothing waits for the end of a lease: a busy machine must not make anybody look dead.
+CUT_LEASE_SECONDS = 8.0
 # A quick restart, and an outage after which every lease looks over.
 OUTAGES_SECONDS = (0.0, 1.5 * LEASE_SECONDS)
 ARGUMENTS = ("--concurrency", "4")
@@ -66,7 +68,7 @@ def test_workers_outlive_crashes_of_the_server_under_load(
 
 @postgresql_only
 def test_workers_outlive_cut_connections_under_load(queue: Scenario, fleet: Fleet) -> None:
-    workers = fleet.start_many(WORKERS, *ARGUMENTS, lease_seconds=LEASE_SECONDS)
+    workers = fleet.start_many(WORKERS, *ARGUMENTS, lease_seconds=CUT_LEASE_SECONDS)
 
     for _ in range(CUTS):
         queue.add(JOBS // CUTS, seconds=JOB_SECONDS)
@@ -134,6 +136,6 @@ def test_a_worker_that_waits_for_its_database_can_be_stopped(
 
     worker.tell(signal.SIGTERM)
 
-    assert worker.wait_for_exit(2) == 0
+    assert worker.wait_for_exit(30) == 0
     assert len(worker.events("worker.database_away")) == 1, "said once, not at every retry"
     assert settings.SECRET_KEY not in worker.log()

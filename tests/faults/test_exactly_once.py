@@ -65,7 +65,7 @@ def test_kills_at_every_point_double_nothing_and_lose_nothing(
     payloads = [{"journal": str(queue.journal.path), "kills": list(plan)} for plan in planned]
     made = queue.enqueue([EnqueueSpec("effect.make", payload) for payload in payloads])
 
-    work_through(queue, fleet, timeout=3_000 if chaos else 100)
+    work_through(queue, fleet, timeout=3_000 if chaos else 300)
 
     kills = kills_of(queue.journal).starts()
     assert Counter(one.label for one in kills) == Counter(chain(*planned))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
+from datetime import datetime
 
 import pytest
 from django.db import OperationalError, connection
@@ -37,11 +37,10 @@ def test_a_worker_cut_off_in_silence_gives_up_waiting_before_its_lease_is_over(
     queue: Scenario, proxy: Proxy, fleet: Fleet
 ) -> None:
     ahead = claim_ahead(queue, fleet, lease_seconds=LEASE_SECONDS, DATABASE_URL=proxy.url)
-    cut_at = time.monotonic()
     proxy.vanish()
 
-    ahead.worker.wait_for("worker.database_away", timeout=LEASE_SECONDS)
-    assert time.monotonic() - cut_at < LEASE_SECONDS
+    away = ahead.worker.wait_for("worker.database_away")
+    assert datetime.fromisoformat(away["timestamp"]) < Worker.objects.get().lease_expires_at
     other = fleet.start(lease_seconds=LEASE_SECONDS)
     other.wait_for("jobs.rescued")
     ahead.gate.open()
@@ -73,7 +72,7 @@ def test_a_transaction_left_open_by_a_worker_that_was_cut_off_ends_with_its_leas
     other = fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
     other.wait_for("jobs.rescued")
     gate.open()
-    queue.wait_until_settled(timeout=10)
+    queue.wait_until_settled(timeout=60)
 
     proxy.heal()
     fleet.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import environ
@@ -56,6 +57,7 @@ def end_pooled_sessions() -> None:
         server.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND backend_type = 'client backend'"
         )
 
 
@@ -101,3 +103,9 @@ def listeners() -> int:
             " WHERE datname = current_database() AND query LIKE 'LISTEN %%'"
         )
         return int(cursor.fetchone()[0])
+
+
+def interrupted(generator: Any, **_: Any) -> None:
+    """Stand in for `Connection.wait` when a signal comes."""
+    next(generator)
+    raise KeyboardInterrupt

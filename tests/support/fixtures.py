@@ -1,4 +1,4 @@
-"""Fixtures of the tests that start real workers."""
+"""Fixtures of the tests that start real workers, or read the planner's mind."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 from django.core.management import call_command
+from django.db import connection
 from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 
 from tenants.models import Firm
 from tests.factories.tenants import FirmFactory
 from tests.postgres import Server, postgres_server
+from tests.queue_kit import later
 from tests.support.databases import POOLED, default_database, end_pooled_sessions, listen_url
 from tests.support.history import recorded_history
 from tests.support.scenario import Scenario
@@ -50,6 +52,26 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
     if POOLED:
         with django_db_blocker.unblock():
             end_pooled_sessions()
+
+
+@pytest.fixture
+def no_autovacuum(transactional_db: None) -> Iterator[None]:
+    """Keep autovacuum from the table of jobs: it would read its pages, and count its rows anew."""
+    if connection.vendor != "postgresql":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE jobs_jobqueue SET (autovacuum_enabled = false)")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE jobs_jobqueue RESET (autovacuum_enabled)")
+
+
+@pytest.fixture
+def stopped_clock(db: None) -> Iterator[None]:
+    """Let no time go by but what the test itself lets go by, however long it takes."""
+    with later(0):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -85,5 +85,7 @@ class Journal:
     def _read(self) -> Iterator[Entry]:
         if self.path.exists():
             with self.path.open(encoding="utf-8") as lines:
+                # A write that crosses a page is seen in parts: a line is there with its end.
                 for line in lines:
-                    yield Entry(**json.loads(line))
+                    if line.endswith("\n"):
+                        yield Entry(**json.loads(line))

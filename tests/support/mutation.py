@@ -22,7 +22,7 @@ Fault = Callable[[pytest.MonkeyPatch, Seen], None]
 FENCE = " AND j.lease_token = r.token"
 
 # What a module of the engine runs its statements with.
-RUNNERS = ("fetch", "run", "fetch_alone", "run_alone", "run_bypassing", "fetch_pipelined")
+RUNNERS = ("fetch", "run", "run_alone", "run_bypassing", "fetch_pipelined")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import psycopg
 
+from tests.support.ports import reserved_port
 from tests.support.proxy import Proxy
 from tests.support.waiting import wait_until
 
@@ -80,13 +80,13 @@ class PgBouncer:
             assert answer is not None
             assert answer.status == psycopg.pq.ExecStatus.COMMAND_OK, answer.error_message
 
-    def _connect(self) -> psycopg.Connection:
-        # One that is stopped takes connections, and says nothing.
-        return psycopg.connect(self._console, autocommit=True, connect_timeout=2)
+    def _connect(self, seconds: int = 60) -> psycopg.Connection:
+        return psycopg.connect(self._console, autocommit=True, connect_timeout=seconds)
 
     def _answers(self) -> bool:
         try:
-            with self._connect():
+            # One that is stopped takes connections, and says nothing.
+            with self._connect(seconds=2):
                 return True
         except psycopg.OperationalError:
             return False
@@ -97,25 +97,20 @@ def _has_answered(console: psycopg.Connection) -> bool:
     return not console.pgconn.is_busy()
 
 
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
-
-
 @contextmanager
 def pgbouncer(proxy: Proxy, mode: str = "transaction") -> Iterator[tuple[PgBouncer, str]]:
     """Run one inside the block; yield it and the address of the database through it."""
     # Not a folder of pytest's: those are closed to others.
-    with tempfile.TemporaryDirectory(prefix="mailroom-pgbouncer-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="mailroom-pgbouncer-") as folder,
+        reserved_port() as port,
+    ):
         Path(folder).chmod(0o755)
-        yield from _running(proxy, mode, Path(folder))
+        yield from _running(proxy, mode, Path(folder), port)
 
 
-def _running(proxy: Proxy, mode: str, folder: Path) -> Iterator[tuple[PgBouncer, str]]:
+def _running(proxy: Proxy, mode: str, folder: Path, port: int) -> Iterator[tuple[PgBouncer, str]]:
     server = urlsplit(proxy.url)
-    port = free_port()
     configuration = folder / "pgbouncer.ini"
     configuration.write_text(
         CONFIGURATION.format(

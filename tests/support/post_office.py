@@ -67,7 +67,8 @@ class PostOffice:
 
     def _lines(self, name: str) -> list[str]:
         path = self.folder / name
-        return path.read_text("utf-8").splitlines() if path.exists() else []
+        # A line is there with its end.
+        return path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
 
 
 class EmailBackend(BaseEmailBackend):

@@ -15,6 +15,8 @@ from tests.support.workers import Fleet, WorkerProcess
 WARM_UP_JOBS = 20
 # Enough to fill the buffer behind the one that is running.
 QUICK_JOBS = 150
+# For longer than any test takes.
+KEEP_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,16 @@ class Prefetch:
         return [self.blocking, *self.behind]
 
 
-def claim_ahead(queue: Scenario, fleet: Fleet, *arguments: str, **options: Any) -> Prefetch:
-    """Start a worker and return when it has claimed jobs behind one that waits at a gate."""
+def claim_ahead(
+    queue: Scenario, fleet: Fleet, *arguments: str, keeps: bool = True, **options: Any
+) -> Prefetch:
+    """Start a worker and return when it has claimed jobs behind one that waits at a gate.
+
+    Unless it `keeps` them, they go back half a second later, and others are claimed after a pause.
+    """
     queue.add(WARM_UP_JOBS)
+    if keeps:
+        options["KEEP_CLAIMS_SECONDS"] = str(KEEP_SECONDS)
     worker = fleet.start("--concurrency", "1", *arguments, **options)
     queue.wait_until_settled()
     gate = queue.gate()

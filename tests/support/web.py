@@ -16,7 +16,7 @@ from django.conf import settings
 
 from tests.support.databases import database_url
 from tests.support.paths import ROOT
-from tests.support.pgbouncer import free_port
+from tests.support.ports import reserved_port
 from tests.support.waiting import wait_until
 
 START_SECONDS = 180.0
@@ -67,8 +67,14 @@ class WebProcess:
 
 @contextmanager
 def web_process(log: Path, *options: str, **environment: str) -> Iterator[WebProcess]:
-    """Run gunicorn on a free port, with `environment` added to the tests' own; end it afterwards."""
-    port = free_port()
+    """Run gunicorn on a port of its own, with `environment` added to the tests'; end it afterwards."""
+    with reserved_port() as port:
+        yield from _serving(port, log, options, environment)
+
+
+def _serving(
+    port: int, log: Path, options: tuple[str, ...], environment: dict[str, str]
+) -> Iterator[WebProcess]:
     command = [
         str(Path(sys.executable).with_name("gunicorn")),
         "config.wsgi",

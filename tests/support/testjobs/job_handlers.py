@@ -18,6 +18,7 @@ from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.states import Category
+from jobs.worker import prefetch
 from tests.support.journal import Journal
 from tests.support.odd_errors import odd_error
 
@@ -25,6 +26,9 @@ GATE_LOOK_SECONDS = 0.01
 LATER_SECONDS = 3600
 CHILD_SECONDS = 10
 EATEN_BYTES = 2**30
+# How long a worker keeps what it has claimed ahead, for tests that have to look at it meanwhile.
+if "KEEP_CLAIMS_SECONDS" in os.environ:
+    prefetch.LONGEST_WAIT_SECONDS = float(os.environ["KEEP_CLAIMS_SECONDS"])
 # Enough attempts for a job that loses its worker again and again.
 PATIENT = RetryPolicy(
     max_attempts=40, backoff="fixed", base_delay_seconds=0.05, max_delay_seconds=0.05, jitter=0
