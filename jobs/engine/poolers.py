@@ -29,8 +29,10 @@ def is_pooled(client: psycopg.Connection[Any]) -> bool:
 def changes_sessions(conninfo: str) -> bool:
     """Say whether two clients that are connected at once can use the same session.
 
-    A pooler in transaction mode gives a client the session that became free last. Where others use
-    it, that may be any: so several transactions are compared.
+    A pooler in transaction mode gives a client the session that became free last, or first. Where
+    others use it, that may be any: so several transactions are compared, each while the other
+    client has one open and while it has none. Either alone can fall into step with the pooler, and
+    see each client keep what it had.
     """
     with closing(connect(conninfo)) as first, closing(connect(conninfo)) as second:
         before = _server_process(first)
@@ -38,6 +40,8 @@ def changes_sessions(conninfo: str) -> bool:
             with second.transaction():
                 if _server_process(second) == before or _server_process(first) != before:
                     return True
+            if _server_process(first) != before:
+                return True
     return False
 
 

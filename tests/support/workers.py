@@ -85,11 +85,12 @@ class WorkerProcess:
 
     def wait_for(self, event: str, *, timeout: float = 90.0) -> dict[str, Any]:
         """Wait until it has logged an event; return the first of them."""
-        return wait_until(
-            lambda: self.events(event),
-            f"{event} in the log of a worker that has printed:\n{self.said()}",
-            timeout=timeout,
-        )[0]
+        try:
+            return wait_until(
+                lambda: self.events(event), f"{event} in a worker's log", timeout=timeout
+            )[0]
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it has printed:\n{self.said()}") from None
 
     def wait_until_started(self) -> WorkerProcess:
         """Wait until it serves."""
