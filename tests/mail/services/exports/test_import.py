@@ -159,7 +159,7 @@ def test_a_damaged_export_is_refused_and_leaves_nothing(files: Files) -> None:
 def test_a_zip_that_no_export_writes_is_refused(files: Files) -> None:
     twice = zipped(files)
     with zipfile.ZipFile(twice, "a") as archive:
-        archive.writestr(MESSAGES, b"")
+        archive.writestr(MESSAGES, files[MESSAGES])
     encrypted = bytearray(zipped(files).getvalue())
     encrypted[encrypted.index(b"PK\x01\x02") + 8] |= 1
     packed = io.BytesIO()
