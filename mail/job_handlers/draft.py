@@ -62,6 +62,13 @@ class CleanupPayload(ThreadPayload):
 
     action: CleanupAction
     message_id: UUID | None = None
+    # Which draft is withdrawn; of a job from before 1.1 the one that stands.
+    draft_id: UUID | None = None
+
+
+def _cleanup_key(payload: CleanupPayload) -> str:
+    key = f"cleanup:{payload.account_id}:{payload.thread_id}:{payload.action}"
+    return key if payload.draft_id is None else f"{key}:{payload.draft_id}"
 
 
 @job(
@@ -140,18 +147,23 @@ def rework(payload: ThreadPayload, ctx: JobContext) -> dict[str, Any]:
     "cleanup",
     category=Category.ORCHESTRATION,
     payload=CleanupPayload,
+    # `draft_id` came with 1.1: a worker of the version before leaves it to a newer one.
+    version="1.1",
+    upcasters={"1.0": dict},
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
     limit_units=units.READ + units.DRAFT,
     breaker=GMAIL_BREAKER,
     lock_key=lambda payload: thread_lock(payload.thread_id),
-    idempotency_key=lambda p: f"cleanup:{p.account_id}:{p.thread_id}:{p.action}",
+    idempotency_key=_cleanup_key,
 )
-def cleanup(payload: CleanupPayload, _: JobContext) -> dict[str, Any]:
+def cleanup(payload: CleanupPayload, ctx: JobContext) -> dict[str, Any]:
     """Follow what became of a thread or of its draft."""
     with mailbox(payload) as (account, gmail):
         if payload.action == "done":
             return mark_done(account, payload.thread_id)
         if payload.action == "withdraw":
-            return withdraw_draft(account, gmail, payload.thread_id)
+            return withdraw_draft(
+                account, gmail, payload.thread_id, draft_id=payload.draft_id, job_id=ctx.job_id
+            )
         return check_sent(account, gmail, payload.thread_id)

@@ -22,8 +22,6 @@ from mail.llm.base import (
 from mail.models import (
     Decision,
     DecisionSource,
-    Draft,
-    DraftStatus,
     EventType,
     MailAccount,
     MailThread,
@@ -36,7 +34,7 @@ from mail.services.deciding.mail_context import mail_context
 from mail.services.deciding.relabel import relabel_thread
 from mail.services.deciding.sender_history import sender_histories
 from mail.services.drafting.reply_plan import contacts_for, is_blocked, settings_for
-from mail.services.drafting.requests import enqueue_cleanup, enqueue_draft
+from mail.services.drafting.requests import enqueue_draft, enqueue_withdrawals
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import may_label
 from mail.services.rules.rules import matching_rules, request_actions
@@ -271,8 +269,8 @@ def follow_decision(decision: Decision) -> None:
         may_be_answered = waits and not decision.explanations.get("automated")
         if may_be_answered and settings_for(decision.account).enabled:
             enqueue_draft(message)
-    elif Draft.objects.filter(thread=thread, status=DraftStatus.READY).exists():
-        enqueue_cleanup(thread.account_id, thread.pk, "withdraw")
+    else:
+        enqueue_withdrawals(thread)
 
 
 def _note_retriage(account: MailAccount, case: Case) -> None:

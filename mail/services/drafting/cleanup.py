@@ -7,6 +7,8 @@ from uuid import UUID
 
 from django.db.models.functions import Now
 
+from jobs.models import JobQueue
+from jobs.states import LIVE
 from mail.gmail.client import GmailClient
 from mail.labels import LabelKey
 from mail.models import (
@@ -28,6 +30,7 @@ from mail.services.drafting.gmail_drafts import (
     read_draft,
     trash_unless_edited,
 )
+from mail.services.drafting.retire import end_left_over
 from mail.services.drafting.sent import sent_at
 from mail.services.drafting.task import skipped
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
@@ -81,16 +84,64 @@ def check_sent(account: MailAccount, gmail: GmailClient, thread_id: UUID) -> dic
     return _conclude(account, draft, sent=sent_at(gmail, draft) is not None)
 
 
-def withdraw_draft(account: MailAccount, gmail: GmailClient, thread_id: UUID) -> dict[str, Any]:
-    """Take the thread's draft, which nobody needs any more, out of Gmail unless it was edited.
+def withdraw_draft(
+    account: MailAccount,
+    gmail: GmailClient,
+    thread_id: UUID,
+    *,
+    draft_id: UUID | None = None,
+    job_id: UUID | None = None,
+) -> dict[str, Any]:
+    """Take a draft that nobody needs any more out of Gmail unless it was edited.
 
+    `draft_id` names it, or else the thread's is meant; `job_id` is the job that was asked for this.
     Must run under the thread's lock.
     """
     if suggests_only(account):
         return skipped(SUGGESTS_ONLY)
-    draft = _ready_draft(account, thread_id)
-    if draft is None:
-        return skipped(NO_DRAFT)
+    if draft_id is None:
+        draft = _ready_draft(account, thread_id)
+        return skipped(NO_DRAFT) if draft is None else _withdraw(account, gmail, draft)
+    result = skipped(NO_DRAFT)
+    for draft in _versions(account, thread_id, draft_id, job_id):
+        if draft.status == DraftStatus.WRITING:
+            end_left_over(gmail, draft)
+            result = {"draft": DraftStatus.CANCELED.value}
+        else:
+            result = _withdraw(account, gmail, draft)
+    return result
+
+
+def _versions(
+    account: MailAccount, thread_id: UUID, draft_id: UUID, job_id: UUID | None
+) -> list[Draft]:
+    """Return what is left of the draft and of its reworks that were ordered before this job was.
+
+    What is ordered later is wanted again. One that is not written yet comes first, else its job
+    would go on with it.
+    """
+    with firm_scope(account.firm_id):
+        rows = Draft.objects.filter(account=account, thread_id=thread_id)
+        drafts = list(rows.select_related("thread", "message").order_by("pk"))
+    known = {draft_id}
+    found = []
+    for draft in drafts:
+        if draft.replaces_id in known:
+            known.add(draft.pk)
+        standing = draft.status in (DraftStatus.READY, DraftStatus.WRITING)
+        if standing and draft.pk in known and not _is_later(draft, draft_id, job_id):
+            found.append(draft)
+    return sorted(found, key=lambda draft: draft.status != DraftStatus.WRITING)
+
+
+def _is_later(draft: Draft, draft_id: UUID, job_id: UUID | None) -> bool:
+    # The ids of jobs grow with time.
+    if draft.pk == draft_id or draft.job_id is None or job_id is None:
+        return False
+    return draft.job_id > job_id
+
+
+def _withdraw(account: MailAccount, gmail: GmailClient, draft: Draft) -> dict[str, Any]:
     current = read_draft(gmail, draft.gmail_draft_id)
     if current is None:
         return _conclude(account, draft, sent=sent_at(gmail, draft) is not None)
@@ -105,8 +156,9 @@ def withdraw_draft(account: MailAccount, gmail: GmailClient, thread_id: UUID) ->
 def _ready_draft(account: MailAccount, thread_id: UUID) -> Draft | None:
     with firm_scope(account.firm_id):
         rows = Draft.objects.filter(account=account, thread_id=thread_id)
-        if rows.filter(status=DraftStatus.WRITING).exists():
-            # Its job looks after the one before.
+        writing = rows.filter(status=DraftStatus.WRITING).values_list("job_id", flat=True)
+        if JobQueue.objects.filter(pk__in=list(writing), status__in=list(LIVE)).exists():
+            # Its job looks after the one before; one that gave up does not.
             return None
         ready = rows.filter(status=DraftStatus.READY).select_related("thread", "message")
         draft: Draft | None = ready.first()

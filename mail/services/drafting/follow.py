@@ -37,6 +37,7 @@ from mail.services.drafting.requests import (
     enqueue_first_manual_draft,
     enqueue_manual_draft,
     enqueue_rework,
+    enqueue_withdrawal,
 )
 from mail.services.timelines.threads import DISCARDING_LABELS
 
@@ -96,8 +97,8 @@ def _withdraw_drafts(account: MailAccount, gains: Gains) -> None:
         status__in=[DraftStatus.READY, DraftStatus.WRITING],
         message__gmail_message_id__in=discarded,
     )
-    for thread_id in set(drafts.values_list("thread_id", flat=True)):
-        enqueue_cleanup(account.pk, thread_id, "withdraw")
+    for draft in drafts.only("firm", "account", "thread"):
+        enqueue_withdrawal(draft)
 
 
 def _enqueue(account: MailAccount, thread_id: UUID, orders: Mapping[LabelKey, Message]) -> None:

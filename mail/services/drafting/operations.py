@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec
 
 from mail.errors import WrongState
 from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftStatus
-from mail.services.drafting.requests import enqueue_cleanup, enqueue_rework
+from mail.services.drafting.requests import enqueue_rework, enqueue_withdrawal
 from mail.services.drafting.task import MOST_REWORKS
 from mail.services.enqueue_after import still_waits
 from tenants.audit import SERVICE, Actor, record_operation
@@ -74,7 +74,7 @@ def discard_draft(draft: Draft, *, reason: str = "", by: Actor = SERVICE) -> Non
     Raises:
         WrongState: it is not in Gmail.
     """
-    enqueue_cleanup(draft.account_id, draft.thread_id, "withdraw")
+    enqueue_withdrawal(draft)
     _audit("draft.discard", draft, by, reason)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Literal
 from uuid import UUID
 
+from django.db.models import Q
+
 from jobs.queue import EnqueueResult, enqueue
 from jobs.states import Priority
-from mail.models import MailThread, Message
+from mail.models import Draft, DraftOrigin, DraftStatus, MailThread, Message
 from mail.services.queueing import about_message
 
 CleanupAction = Literal["done", "check_sent", "withdraw"]
@@ -39,3 +41,20 @@ def enqueue_cleanup(account_id: UUID, thread_id: UUID, action: CleanupAction) ->
     """Have it looked after what became of the thread. Must run in the firm's scope."""
     payload = {"account_id": account_id, "thread_id": thread_id, "action": action}
     return enqueue("cleanup", payload, priority=Priority.NORMAL)
+
+
+def enqueue_withdrawal(draft: Draft) -> EnqueueResult:
+    """Have this draft, and none that is asked for later, withdrawn. Must run in the firm's scope."""
+    about = {"account_id": draft.account_id, "thread_id": draft.thread_id, "draft_id": draft.pk}
+    return enqueue("cleanup", {**about, "action": "withdraw"}, priority=Priority.NORMAL)
+
+
+def enqueue_withdrawals(thread: MailThread) -> None:
+    """Have the drafts of a thread withdrawn that needs none. Must run in the firm's scope.
+
+    One that the person asked for is written all the same: it holds what they noted.
+    """
+    writing = Q(status=DraftStatus.WRITING) & ~Q(origin=DraftOrigin.MANUAL)
+    drafts = Draft.objects.filter(Q(status=DraftStatus.READY) | writing, thread=thread)
+    for draft in drafts.only("firm", "account", "thread"):
+        enqueue_withdrawal(draft)

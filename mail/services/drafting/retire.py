@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.db.models.functions import Now
 
+from mail.gmail.client import GmailClient
 from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftOrigin, DraftStatus, EventType
 from mail.services.drafting.gmail_drafts import (
     GmailDraft,
@@ -106,12 +107,12 @@ def _is_reordered(draft: Draft, old: Draft, current: GmailDraft) -> bool:
     return current.has_marker and order_in(old, current).split() != draft.instruction.split()
 
 
-def end_left_over(task: DraftTask, draft: Draft) -> None:
+def end_left_over(gmail: GmailClient, draft: Draft) -> None:
     """End a draft whose job gave up; what it may have written goes to the trash, unless edited."""
-    for one in thread_drafts(task.gmail, task.thread.gmail_thread_id):
+    for one in thread_drafts(gmail, draft.thread.gmail_thread_id):
         if one.rfc822_id == draft.rfc822_id and one.content_hash == draft.content_hash:
-            trash_unless_edited(task.gmail, one)
-    with firm_scope(task.account.firm_id):
+            trash_unless_edited(gmail, one)
+    with firm_scope(draft.firm_id):
         Draft.objects.filter(pk=draft.pk, status=DraftStatus.WRITING).update(
             status=DraftStatus.CANCELED, ended_at=Now()
         )

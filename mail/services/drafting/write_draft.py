@@ -145,10 +145,14 @@ def _unfinished(task: DraftTask) -> Draft | None:
         draft: Draft | None = (
             ours.select_related("account", "message__thread").order_by("-pk").first()
         )
-        others = rows if draft is None else rows.exclude(pk=draft.pk)
-        left = list(others)
+        others = rows
+        if draft is not None:
+            others = rows.exclude(pk=draft.pk)
+            # It may be that of a job that gave up: from now on it is this one's.
+            rows.filter(pk=draft.pk).update(job_id=task.job_id)
+        left = list(others.select_related("thread"))
     for other in left:
-        end_left_over(task, other)
+        end_left_over(task.gmail, other)
     return draft
 
 

@@ -58,6 +58,26 @@ def test_a_question_after_it_is_answered_all_the_same(mailbox: Mailbox) -> None:
     assert events.count(EventType.SENT_DETECTED) == 1
 
 
+def test_one_asked_for_by_hand_stays_though_the_looks_at_the_sent_one_are_late(
+    mailbox: Mailbox,
+) -> None:
+    arrived = asked(prepared(mailbox))
+    mailbox.gmail.send_draft(listed(mailbox)[0]["id"])
+    # Whether it was sent is asked for twice: by its going, and by what was sent.
+    for _ in range(2):
+        mailbox.simulator.order_fault(Fault(503), method="drafts.get")
+    synced(mailbox)
+    assert versions() == [("automatic", "ready", 0)]
+    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+    synced(mailbox)
+    with frozen_time() as clock:
+        clock.tick(hours=1)
+        drain()
+    assert versions() == [("automatic", "sent", 0), ("manual", "ready", 0)]
+    assert len(listed(mailbox)) == 1
+    assert the_thread().status == "drafted"
+
+
 def test_a_draft_sent_while_its_rework_fails_is_noted_as_sent(mailbox: Mailbox) -> None:
     arrived = asked(prepared(mailbox))
     give_label(mailbox, arrived, LabelKey.REWORK)
