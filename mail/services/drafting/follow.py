@@ -40,6 +40,7 @@ from mail.services.drafting.requests import (
     enqueue_withdrawal,
 )
 from mail.services.timelines.threads import DISCARDING_LABELS
+from tenants.scope import all_firms
 
 # So long after the sync before, or after the label was given, one of ours that is seen again was
 # taken off and put back.
@@ -70,19 +71,18 @@ def follow_labels(account: MailAccount, gains: Gains) -> None:
     stored = {row.gmail_message_id: row for row in rows.only(
         "firm", "account", "thread", "gmail_message_id"
     )}  # fmt: skip
-    actions, since = _newest_actions(stored.values()), _echoes_since(account)
+    actions, since = _newest_actions(account, wanted), _echoes_since(account)
     asked: dict[UUID, dict[LabelKey, Message]] = defaultdict(dict)
     for gmail_message_id, labels in wanted.items():
         message = stored.get(gmail_message_id)
         for label_id, record in labels.items():
             key = keys.get(label_id)
-            if key is None:
+            if key is None or _is_own(actions[gmail_message_id], label_id, key, record, since):
                 continue
-            if message is None:
-                if key == LabelKey.NEEDS_RESPONSE:
-                    enqueue_first_manual_draft(account.pk, gmail_message_id)
-            elif not _is_own(actions[message.pk], label_id, key, record, since):
+            if message is not None:
                 asked[message.thread_id].setdefault(key, message)
+            elif key == LabelKey.NEEDS_RESPONSE:
+                enqueue_first_manual_draft(account.pk, gmail_message_id)
     for thread_id, orders in asked.items():
         _enqueue(account, thread_id, orders)
 
@@ -113,19 +113,36 @@ def _enqueue(account: MailAccount, thread_id: UUID, orders: Mapping[LabelKey, Me
         enqueue_order(orders[order], Category(order.value))
 
 
-def _newest_actions(messages: Iterable[Message]) -> dict[UUID, list[Action]]:
-    """Return each message's newest actions that wrote, or may have written, to Gmail."""
-    rows = Action.objects.filter(
-        message__in=[message.pk for message in messages],
-        status__in=[ActionStatus.EXECUTING, ActionStatus.COMPLETED],
-    )
-    age = Window(RowNumber(), partition_by=F("message_id"), order_by=F("pk").desc())
-    newest = rows.annotate(age=age).filter(age__lte=ACTIONS_SEARCHED).order_by("-pk")
-    actions: dict[UUID, list[Action]] = defaultdict(list)
-    for action in newest.only(
-        "firm", "message", "action_type", "status", "parameters", "undo_hint", "executed_at"
-    ):
-        actions[action.message_id].append(action)
+def _newest_actions(
+    account: MailAccount, gmail_message_ids: Collection[str]
+) -> dict[str, list[Action]]:
+    """Return by Gmail's message ids the newest actions that wrote, or may have written, to Gmail.
+
+    For whichever firm: Mailroom's label is not the person's where another has the mailbox, too.
+    """
+    with all_firms("what Mailroom wrote to the same mailbox for another firm"):
+        accounts = MailAccount.objects.filter(address=account.address)
+        firm_of = dict(accounts.values_list("pk", "firm_id"))
+        stored = Message.objects.filter(
+            # By firm as well, as the index begins.
+            firm_id__in=set(firm_of.values()),
+            account_id__in=list(firm_of),
+            gmail_message_id__in=list(gmail_message_ids),
+        )
+        gmail_ids = dict(stored.values_list("pk", "gmail_message_id"))
+        rows = Action.objects.filter(
+            firm_id__in=set(firm_of.values()),
+            message__in=list(gmail_ids),
+            status__in=[ActionStatus.EXECUTING, ActionStatus.COMPLETED],
+        )
+        age = Window(RowNumber(), partition_by=F("message_id"), order_by=F("pk").desc())
+        newest = rows.annotate(age=age).filter(age__lte=ACTIONS_SEARCHED).order_by("-pk")
+        found = list(newest.only(
+            "firm", "message", "action_type", "status", "parameters", "undo_hint", "executed_at"
+        ))  # fmt: skip
+    actions: dict[str, list[Action]] = defaultdict(list)
+    for action in found:
+        actions[gmail_ids[action.message_id]].append(action)
     return actions
 
 
