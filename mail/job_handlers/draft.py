@@ -103,7 +103,8 @@ def draft(payload: DraftPayload, ctx: JobContext) -> dict[str, Any]:
     limit_units=DRAFTING_UNITS,
     breaker=GMAIL_BREAKER,
     lock_key=lambda p: thread_lock(p.thread_id) if p.thread_id else f"gmail:{p.gmail_message_id}",
-    idempotency_key=lambda p: f"manual_draft:{p.account_id}:{p.thread_id or p.gmail_message_id}",
+    # By the message: of several people who use a form, another may be answered.
+    idempotency_key=lambda p: f"manual_draft:{p.account_id}:{p.message_id or p.gmail_message_id}",
 )
 def manual_draft(payload: ManualDraftPayload, ctx: JobContext) -> dict[str, Any]:
     """Draft the answer that the person asked for by the label Needs Response."""

@@ -121,6 +121,10 @@ def draft_on_request(
     """
     with firm_scope(account.firm_id):
         thread = _thread(account, thread_id)
+        # This job may have waited to be tried again meanwhile. Ids of jobs grow.
+        drafts = Draft.objects.filter(thread=thread, origin=DraftOrigin.MANUAL)
+        if drafts.filter(job_id__gt=job_id).exists():
+            return skipped("The person has asked for another answer since")
         message, suggests = _target(thread, message_id), suggests_only(account)
         if thread.status == ThreadStatus.DRAFTED:
             left = _leave_drafted(account, thread, message, suggests=suggests)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mail.gmail.simulator.faults import Fault
 from mail.labels import LabelKey
 from mail.models import Draft
 from mail.services.drafting.requests import enqueue_manual_draft
@@ -25,6 +26,7 @@ from tests.mail.draft_kit import (
 )
 from tests.mail.llm.model_server import ModelServer
 from tests.mail.mail_kit import OWNER, Mailbox, drain, letter, stored, without_drafts
+from tests.queue_kit import later
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
@@ -157,6 +159,23 @@ def test_the_label_on_an_inquiry_moves_the_threads_draft_to_who_wrote_it(mailbox
     assert [draft["To"] for draft in in_gmail(mailbox)] == ["Vera <vera@visitor.example>"]
     assert state_labels(mailbox, vera) - {LabelKey.PARENT} == {LabelKey.OUTBOX}
     assert state_labels(mailbox, eve) - {LabelKey.PARENT} == set()
+
+
+def test_the_last_inquiry_that_is_given_the_label_is_answered_though_gmail_was_away(
+    mailbox: Mailbox,
+) -> None:
+    without_drafts(prepared(mailbox))
+    vera = inquiry(mailbox, "Vera", QUESTION, minutes_ago=9)
+    ann = inquiry(mailbox, "Ann", QUESTION, minutes_ago=7)
+    inquiry(mailbox, "Eve", QUESTION)
+    synced(mailbox)
+    mailbox.simulator.order_fault(Fault(503), method="drafts.list")
+    for wanted in (vera, ann):
+        give_label(mailbox, wanted, LabelKey.NEEDS_RESPONSE)
+        synced(mailbox)
+    with later(3600):
+        drain()
+    assert [draft["To"] for draft in in_gmail(mailbox)] == ["Ann <ann@visitor.example>"]
 
 
 def test_the_label_on_another_inquiry_leaves_an_edited_draft_alone(mailbox: Mailbox) -> None:
