@@ -61,6 +61,7 @@ class CleanupPayload(ThreadPayload):
     """A thread by our id, and what happened to it or to its draft."""
 
     action: CleanupAction
+    # The newest message that is done with; of a job from before 1.1 all are.
     message_id: UUID | None = None
     # Which draft is withdrawn; of a job from before 1.1 the one that stands.
     draft_id: UUID | None = None
@@ -68,7 +69,8 @@ class CleanupPayload(ThreadPayload):
 
 def _cleanup_key(payload: CleanupPayload) -> str:
     key = f"cleanup:{payload.account_id}:{payload.thread_id}:{payload.action}"
-    return key if payload.draft_id is None else f"{key}:{payload.draft_id}"
+    subject = payload.draft_id or payload.message_id
+    return key if subject is None else f"{key}:{subject}"
 
 
 @job(
@@ -148,7 +150,7 @@ def rework(payload: ThreadPayload, ctx: JobContext) -> dict[str, Any]:
     "cleanup",
     category=Category.ORCHESTRATION,
     payload=CleanupPayload,
-    # `draft_id` came with 1.1: a worker of the version before leaves it to a newer one.
+    # Both ids came with 1.1: a worker of the version before leaves it to a newer one.
     version="1.1",
     upcasters={"1.0": dict},
     retry=GMAIL_RETRY,
@@ -162,7 +164,7 @@ def cleanup(payload: CleanupPayload, ctx: JobContext) -> dict[str, Any]:
     """Follow what became of a thread or of its draft."""
     with mailbox(payload) as (account, gmail):
         if payload.action == "done":
-            return mark_done(account, payload.thread_id)
+            return mark_done(account, payload.thread_id, payload.message_id)
         if payload.action == "withdraw":
             return withdraw_draft(
                 account, gmail, payload.thread_id, draft_id=payload.draft_id, job_id=ctx.job_id

@@ -17,6 +17,7 @@ from mail.models import (
     DraftStatus,
     EventType,
     MailAccount,
+    MailLabel,
     MailThread,
     Message,
     ThreadStatus,
@@ -41,9 +42,12 @@ from tenants.scope import firm_scope
 NO_DRAFT = "The thread has no draft of Mailroom's"
 
 
-def mark_done(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
+def mark_done(
+    account: MailAccount, thread_id: UUID, newest_id: UUID | None = None
+) -> dict[str, Any]:
     """Take the labels of states, snoozes and the inbox from the whole thread; Done stays.
 
+    What is newer than the message `newest_id`, and not marked itself, came since: it is left alone.
     Where Mailroom suggests only, it keeps what the person said and leaves Gmail alone. Must run
     under the thread's lock.
     """
@@ -52,13 +56,26 @@ def mark_done(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
         thread: MailThread | None = _thread(account, thread_id)
         if thread is None:
             return skipped("The thread is gone")
-        messages = labelled_messages(thread)
+        thread_messages = labelled_messages(thread)
+        messages = _done_with(account, thread_messages, newest_id)
         if not suggests:
             _archive(account, messages)
-        if thread.status != ThreadStatus.ARCHIVED:
+        if messages == thread_messages and thread.status != ThreadStatus.ARCHIVED:
             MailThread.objects.filter(pk=thread.pk).update(status=ThreadStatus.ARCHIVED)
             record_event(EventType.ARCHIVED, account, message=messages[0])
     return {"archived": 0, "reason": SUGGESTS_ONLY} if suggests else {"archived": len(messages)}
+
+
+def _done_with(
+    account: MailAccount, messages: list[Message], newest_id: UUID | None
+) -> list[Message]:
+    """Return those that were there when the person marked the thread, or are marked; all, if unknown."""
+    since = next((at for at, one in enumerate(messages) if one.pk == newest_id), 0)
+    own = MailLabel.objects.filter(account=account, key=LabelKey.DONE)
+    marks = set(own.values_list("gmail_label_id", flat=True))
+    return [
+        one for at, one in enumerate(messages) if at >= since or not marks.isdisjoint(one.labels)
+    ]
 
 
 def _archive(account: MailAccount, messages: list[Message]) -> None:

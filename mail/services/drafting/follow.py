@@ -34,6 +34,7 @@ from mail.services.actions.label_changes import changed_labels
 from mail.services.deciding.requests import enqueue_order
 from mail.services.drafting.requests import (
     enqueue_cleanup,
+    enqueue_done,
     enqueue_first_manual_draft,
     enqueue_manual_draft,
     enqueue_rework,
@@ -84,7 +85,7 @@ def follow_labels(account: MailAccount, gains: Gains) -> None:
             elif key == LabelKey.NEEDS_RESPONSE:
                 enqueue_first_manual_draft(account.pk, gmail_message_id)
     for thread_id, orders in asked.items():
-        _enqueue(account, thread_id, orders)
+        _enqueue(thread_id, orders)
 
 
 def _withdraw_drafts(account: MailAccount, gains: Gains) -> None:
@@ -101,10 +102,10 @@ def _withdraw_drafts(account: MailAccount, gains: Gains) -> None:
         enqueue_withdrawal(draft)
 
 
-def _enqueue(account: MailAccount, thread_id: UUID, orders: Mapping[LabelKey, Message]) -> None:
+def _enqueue(thread_id: UUID, orders: Mapping[LabelKey, Message]) -> None:
     order = next(key for key in _ORDERS if key in orders)
     if order == LabelKey.DONE:
-        enqueue_cleanup(account.pk, thread_id, "done")
+        enqueue_done(MailThread.objects.get(pk=thread_id))
     elif order == LabelKey.REWORK:
         enqueue_rework(MailThread.objects.get(pk=thread_id))
     elif order == LabelKey.NEEDS_RESPONSE:

@@ -11,6 +11,7 @@ from jobs.queue import EnqueueResult, enqueue
 from jobs.states import Priority
 from mail.models import Draft, DraftOrigin, DraftStatus, MailThread, Message
 from mail.services.queueing import about_message
+from mail.services.timelines.threads import newest_first
 
 CleanupAction = Literal["done", "check_sent", "withdraw"]
 
@@ -41,6 +42,13 @@ def enqueue_cleanup(account_id: UUID, thread_id: UUID, action: CleanupAction) ->
     """Have it looked after what became of the thread. Must run in the firm's scope."""
     payload = {"account_id": account_id, "thread_id": thread_id, "action": action}
     return enqueue("cleanup", payload, priority=Priority.NORMAL)
+
+
+def enqueue_done(thread: MailThread) -> EnqueueResult:
+    """Have the thread seen to that the person marked done, as it is now. Must run in the firm's scope."""
+    newest = newest_first(thread).values_list("pk", flat=True).first()
+    about = {"account_id": thread.account_id, "thread_id": thread.pk, "message_id": newest}
+    return enqueue("cleanup", {**about, "action": "done"}, priority=Priority.NORMAL)
 
 
 def enqueue_withdrawal(draft: Draft) -> EnqueueResult:

@@ -1,0 +1,84 @@
+"""A thread that the person marked done, while Mailroom could not yet see to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.testing import frozen_time
+from mail.labels import LabelKey
+from mail.services.mailboxes.modes import pause_mailbox, resume_writing
+from tests.mail.draft_kit import (
+    QUESTION,
+    asked,
+    give_label,
+    in_gmail,
+    prepared,
+    state_labels,
+    synced,
+    the_thread,
+    versions,
+)
+from tests.mail.mail_kit import Mailbox, drain, letter
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
+
+
+def done_while_paused(mailbox: Mailbox) -> str:
+    """Have a thread marked done while the mailbox is paused; return Gmail's id of its message."""
+    arrived = asked(prepared(mailbox), text="The parcel left today.")
+    pause_mailbox(mailbox.account)
+    give_label(mailbox, arrived, LabelKey.DONE)
+    synced(mailbox)
+    assert "INBOX" in mailbox.labels(arrived)
+    return arrived
+
+
+def resumed(mailbox: Mailbox) -> None:
+    resume_writing(mailbox.account)
+    with frozen_time() as clock:
+        clock.tick(hours=1)
+        drain()
+
+
+def answered(mailbox: Mailbox) -> str:
+    """Let a question arrive in the thread; return Gmail's id."""
+    again = letter("Re: Price list", QUESTION, reply_to_id="<q1@customer.example>")
+    arrived = mailbox.receive(again)
+    synced(mailbox)
+    return arrived
+
+
+def test_what_came_since_stays_in_the_inbox_and_is_answered(mailbox: Mailbox) -> None:
+    arrived = done_while_paused(mailbox)
+    question = answered(mailbox)
+    resumed(mailbox)
+    assert "INBOX" not in mailbox.labels(arrived)
+    assert "INBOX" in mailbox.labels(question)
+    assert the_thread().status == "drafted"
+    assert versions() == [("automatic", "ready", 0)]
+    assert len(in_gmail(mailbox)) == 1
+    assert LabelKey.OUTBOX in state_labels(mailbox, question)
+
+
+def test_what_came_since_is_done_with_where_it_is_marked_itself(mailbox: Mailbox) -> None:
+    """As Gmail marks a conversation: all of it, also what Mailroom has not read yet."""
+    arrived = asked(prepared(mailbox), text="The parcel left today.")
+    pause_mailbox(mailbox.account)
+    again = letter("Re: Price list", QUESTION, reply_to_id="<q1@customer.example>")
+    question = mailbox.receive(again)
+    for one in (arrived, question):
+        give_label(mailbox, one, LabelKey.DONE)
+    synced(mailbox)
+    resumed(mailbox)
+    assert "INBOX" not in mailbox.labels(question)
+    assert the_thread().status == "archived"
+
+
+def test_it_is_done_once_the_person_says_so_again(mailbox: Mailbox) -> None:
+    done_while_paused(mailbox)
+    question = answered(mailbox)
+    give_label(mailbox, question, LabelKey.DONE)
+    synced(mailbox)
+    resumed(mailbox)
+    assert "INBOX" not in mailbox.labels(question)
+    assert the_thread().status == "archived"
