@@ -21,6 +21,7 @@ from mail.labels import LABEL_NAMES, LabelKey
 from mail.llm.base import Category
 from mail.models import (
     Action,
+    ActionLink,
     ActionStatus,
     ActionType,
     Draft,
@@ -29,6 +30,7 @@ from mail.models import (
     MailLabel,
     MailThread,
     Message,
+    Relation,
 )
 from mail.services.actions.label_changes import changed_labels
 from mail.services.deciding.requests import enqueue_order
@@ -141,10 +143,27 @@ def _newest_actions(
         found = list(newest.only(
             "firm", "message", "action_type", "status", "parameters", "undo_hint", "executed_at"
         ))  # fmt: skip
+        _foresee_undos(found)
     actions: dict[str, list[Action]] = defaultdict(list)
     for action in found:
         actions[gmail_ids[action.message_id]].append(action)
     return actions
+
+
+def _foresee_undos(actions: Iterable[Action]) -> None:
+    """Note, in these rows alone, what undos under way are to change; they keep it when they end."""
+    under_way = {
+        action.pk: action
+        for action in actions
+        if (action.action_type, action.status) == (ActionType.UNDO, ActionStatus.EXECUTING)
+    }
+    if not under_way:
+        return
+    links = ActionLink.objects.filter(cause__in=list(under_way), relation=Relation.UNDO_OF)
+    for link in links.select_related("effect"):
+        undo, done = under_way[link.cause_id], changed_labels(link.effect.undo_hint or {})
+        changed = {"added": sorted(done.remove), "removed": sorted(done.add)}
+        undo.undo_hint = {**(undo.undo_hint or {}), "changed": changed}
 
 
 def _echoes_since(account: MailAccount) -> datetime:
@@ -164,13 +183,11 @@ def _is_own(
         hint = action.undo_hint or {}
         if (hint.get("history_id") or 0) >= record:
             continue
-        if action.status == ActionStatus.EXECUTING:
-            if action.parameters.get("label") == LABEL_NAMES[key]:
-                return bool(action.action_type == ActionType.APPLY_LABEL)
-            continue
-        change = changed_labels(hint)
+        under_way, change = action.status == ActionStatus.EXECUTING, changed_labels(hint)
+        if under_way and action.parameters.get("label") == LABEL_NAMES[key]:
+            return bool(action.action_type == ActionType.APPLY_LABEL)
         if label_id in change.labels:
-            recent = action.executed_at and action.executed_at > since
+            recent = under_way or (action.executed_at and action.executed_at > since)
             return bool(label_id in change.add and recent)
     return False
 
