@@ -215,16 +215,18 @@ class TransactionLeftOpen(JobError, code="transaction_left_open"):
 _DECISIVE = (LeaseLost, Fatal, Cancel, Snooze, Retryable)
 
 
-def deciding(error: BaseException) -> BaseException:
+def deciding(error: BaseException, *, lease_lost: bool = True) -> BaseException:
     """Return the error of a group, such as a TaskGroup raises, that says how the attempt ended.
 
     Beside an error that asks nothing of the queue only LeaseLost and Fatal decide; if neither is
-    there, the group itself is the failure.
+    there, the group itself is the failure. Without `lease_lost` LeaseLost asks nothing either.
     """
+    decisive = _DECISIVE if lease_lost else _DECISIVE[1:]
+    beside_others = decisive[: decisive.index(Fatal) + 1]
     # The class of an error may raise, and groups may be nested beyond all bounds.
     with suppress(BaseException):
         if isinstance(error, BaseExceptionGroup):
-            kinds = _DECISIVE if error.split(_DECISIVE)[1] is None else _DECISIVE[:2]
+            kinds = decisive if error.split(decisive)[1] is None else beside_others
             found: BaseException = next(filter(None, map(error.subgroup, kinds)), error)
             while isinstance(found, BaseExceptionGroup) and found is not error:
                 found = found.exceptions[0]

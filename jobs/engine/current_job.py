@@ -69,6 +69,8 @@ class Signals:
     # Of nearly all these stay as they are, which costs an attempt nothing.
     cancel_requested = False
     timed_out = False
+    # Whether `ctx.transaction()` could not complete the job.
+    completion_refused = False
     # Shared by all, as it is held for a moment: a lock for each attempt would cost more.
     _lock = Lock()
     _shields = 0

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db import Error
+
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
+from jobs.engine.current_job import Signals
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, reading, run, run_alone
 from jobs.models.ids import pack_ids
@@ -164,6 +167,19 @@ def still_held(claim: Claim) -> bool:
         )
     )
     return bool(found)
+
+
+def is_lost(claim: Claim, signals: Signals) -> bool:
+    """Say whether LeaseLost is true of this attempt; a handler may raise it for reasons of its own.
+
+    A job that is to be canceled counts as lost, and so does one that the database tells nothing of.
+    """
+    if signals.lease_lost.is_set() or signals.cancel_requested or signals.completion_refused:
+        return True
+    try:
+        return not still_held(claim)
+    except Error:
+        return True
 
 
 def cancel_requested(job_ids: list[UUID]) -> set[UUID]:

@@ -21,6 +21,7 @@ from jobs.engine.attempt_log import save_log
 from jobs.engine.claim import Claim
 from jobs.engine.current_job import reset_current_job, set_current_job
 from jobs.engine.history import UNKNOWN_TYPE_REASON, unknown_type_releases
+from jobs.engine.lease import is_lost
 from jobs.engine.outcomes import (
     Canceled,
     DeadLettered,
@@ -66,6 +67,7 @@ UNAWAITED = (
     "its handler returned a coroutine, which nobody awaits: what @job decorates must be an async def"
     " itself, not a plain function around one"
 )
+LEASE_STOOD = "The handler raised LeaseLost itself, though the job was still this worker's."
 UNKNOWN_FIRST_DELAY_SECONDS = 5.0
 UNKNOWN_MAX_DELAY_SECONDS = 300.0
 
@@ -141,7 +143,7 @@ def _execute(
         error = drop_open_transactions(raised, outer)
         if attempt is not None:
             attempt.error = error
-        return _outcome_of(error, claim, declared, rng)
+        return _outcome_of(error, claim, declared, rng, signals)
     finally:
         reset_current_job(outer_job)
         reset_correlation_id(outer_id)
@@ -207,11 +209,16 @@ def _require_owner(claim: Claim) -> None:
 
 
 def _outcome_of(
-    error: BaseException, claim: Claim, declared: JobType | None, rng: Random
+    error: BaseException,
+    claim: Claim,
+    declared: JobType | None,
+    rng: Random,
+    signals: Signals | None = None,
 ) -> Outcome:
-    retry_after, unreadable = None, ""
+    """Return the outcome of an attempt that ended with `error`; with `signals`, in its handler."""
+    retry_after, note = None, ""
     try:
-        error = deciding(error)
+        error, note = _deciding(error, claim, signals)
         match error:
             case Snooze():
                 # Checked again: a subclass may have set anything.
@@ -220,7 +227,7 @@ def _outcome_of(
                 return Snoozed(until=until, delay_seconds=max(float(error.seconds or 0.0), 0.0))
             case Cancel():
                 return Canceled(message_of(error) or "canceled by its handler")
-            case LeaseLost():
+            case LeaseLost() if not note:
                 return Released("lease lost")
             case Fatal():
                 return _dead(DeadReason.FATAL, failure_of(error, claim.job_type), declared)
@@ -231,15 +238,26 @@ def _outcome_of(
                 # Raised asynchronously, by class alone.
                 error.args = _timeout(claim).args
     except BaseException as odd:  # noqa: BLE001 - the code of an error's class may raise anything
-        unreadable = f"What it asks of the queue cannot be read: {message_of(odd)}"
+        note = f"What it asks of the queue cannot be read: {message_of(odd)}"
         with suppress(BaseException):
-            error.add_note(unreadable)
-    failure = _with_note(failure_of(error, claim.job_type), unreadable)
+            error.add_note(note)
+    failure = _with_note(failure_of(error, claim.job_type), note)
     if claim.attempts >= claim.max_attempts or declared is None:
         return _dead(DeadReason.EXHAUSTED, failure, declared)
     if retry_after is not None:
         return Retry(retry_after, failure)
     return Retry(declared.retry.delay_seconds(claim.attempts, rng), failure)
+
+
+def _deciding(
+    error: BaseException, claim: Claim, signals: Signals | None
+) -> tuple[BaseException, str]:
+    """Return the error that says how the attempt ended, and a note where a LeaseLost is not true."""
+    found = deciding(error)
+    if not isinstance(found, LeaseLost) or signals is None or is_lost(claim, signals):
+        return found, ""
+    error.add_note(LEASE_STOOD)
+    return deciding(error, lease_lost=False), LEASE_STOOD
 
 
 def _with_note(failure: Failure, note: str) -> Failure:

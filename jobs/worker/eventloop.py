@@ -123,6 +123,8 @@ class EventLoopRunner(Runner):
         """Cancel the handler's task."""
         if reason is StopReason.CANCEL:
             self._signals.cancel_requested = True
+        elif reason is StopReason.LEASE_LOST:
+            self._signals.lease_lost.set()
         self._loop.call(self._cancel, reason)
 
     def adopt(self, task: Task) -> None:

@@ -19,7 +19,7 @@ from jobs.engine.outcomes import Completed
 from jobs.engine.settle import complete
 from jobs.engine.steps import NotStorable, to_json
 from jobs.engine.wakeup import wake
-from jobs.errors import Fatal, JobTimeout, WrongPlace
+from jobs.errors import Fatal, JobTimeout, LeaseLost, WrongPlace
 from jobs.execution.connections import in_transaction
 from tenants.scope import firm_scope
 
@@ -54,7 +54,11 @@ def completing(
                 shield.enter_context(signals.shielded())
             check()
             outcome = completed(claim, tx.result)
-            released_capacity = complete(claim, outcome, ran_seconds=time.monotonic() - begun)
+            try:
+                released_capacity = complete(claim, outcome, ran_seconds=time.monotonic() - begun)
+            except LeaseLost:
+                signals.completion_refused = True
+                raise
             transaction.on_commit(lambda: _admit(claim, released_capacity), robust=True)
     finally:
         if signals.timed_out and not isinstance(sys.exception(), JobTimeout):

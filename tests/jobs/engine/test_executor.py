@@ -18,7 +18,7 @@ from jobs.engine.current_job import current_job
 from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Released, Retry, Snoozed
 from jobs.errors import Cancel, Fatal, JobTimeout, LeaseLost, Retryable, Snooze
 from jobs.models import JobQueue
-from jobs.queue import enqueue
+from jobs.queue import cancel, enqueue
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.states import DeadReason
@@ -199,7 +199,6 @@ def test_a_fatal_error_ends_the_job_at_its_first_attempt(run):
         (Snooze(until=MOMENT), Snoozed(until=MOMENT)),
         (Cancel("not wanted"), Canceled("not wanted")),
         (Cancel(""), Canceled("canceled by its handler")),
-        (LeaseLost("gone"), Released("lease lost")),
     ],
     ids=repr,
 )
@@ -214,12 +213,76 @@ def test_what_a_handler_asks_for(run, error, outcome):
         ([Snooze(seconds=9)], Snoozed(delay_seconds=9)),
         ([ExceptionGroup("inner", [Snooze(seconds=9)])], Snoozed(delay_seconds=9)),
         ([Retryable("busy"), Snooze(seconds=9), Cancel("no")], Canceled("no")),
-        ([ValueError("broken"), Fatal("no"), LeaseLost("gone")], Released("lease lost")),
     ],
     ids=repr,
 )
 def test_what_a_handler_asks_for_in_a_group_of_errors(run, errors, outcome):
     assert run(raising(ExceptionGroup("tasks", errors))) == outcome
+
+
+def taken_back(ctx: Any) -> None:
+    change(ctx.job_id, lease_token=ctx.fence + 1)
+
+
+def worker_lost_its_lease(ctx: Any) -> None:
+    ctx._signals.lease_lost.set()
+
+
+def canceled_meanwhile(ctx: Any) -> None:
+    # The worker has not told the handler yet.
+    cancel(ctx.job_id)
+
+
+@pytest.mark.req("J-09", "J-11")
+@pytest.mark.parametrize("lose", [taken_back, worker_lost_its_lease, canceled_meanwhile])
+@pytest.mark.parametrize(
+    "beside", [[], [ValueError("broken"), Fatal("no")]], ids=["alone", "group"]
+)
+def test_a_lost_lease_decides_whatever_else_the_handler_raised(run, lose, beside):
+    def handle(payload: NamePayload, ctx: Any) -> None:
+        lose(ctx)
+        try:
+            with ctx.transaction():
+                pass
+        except LeaseLost as error:
+            if beside:
+                raise ExceptionGroup("tasks", [*beside, error]) from error
+            raise
+
+    assert run(handle, max_attempts=1) == Released("lease lost")
+
+
+@pytest.mark.req("J-11", "J-12")
+def test_a_handler_that_raises_leaselost_while_its_lease_stands_has_failed(run):
+    outcome = run(raising(LeaseLost("the door is locked")))
+    assert isinstance(outcome, Retry)
+    assert outcome.failure.error_class == "jobs.errors.LeaseLost"
+    assert outcome.failure.message.startswith(
+        "the door is locked\nThe handler raised LeaseLost itself"
+    )
+    finish(take_again(), outcome)
+    assert row(only_id()).attempts == 2
+
+
+@pytest.mark.req("J-11", "J-12")
+def test_its_last_attempt_exhausts_the_job(run):
+    outcome = run(raising(LeaseLost("the door is locked")), max_attempts=1)
+    assert isinstance(outcome, DeadLettered)
+    assert outcome.reason is DeadReason.EXHAUSTED
+
+
+@pytest.mark.req("J-11")
+def test_such_a_leaselost_in_a_group_is_an_error_like_any_other(run):
+    outcome = run(raising(ExceptionGroup("tasks", [LeaseLost("locked"), Snooze(seconds=9)])))
+    assert isinstance(outcome, Retry)
+    assert outcome.failure.error_class == "ExceptionGroup"
+
+
+@pytest.mark.req("J-11")
+def test_a_fatal_error_beside_such_a_leaselost_ends_the_job(run):
+    outcome = run(raising(ExceptionGroup("tasks", [LeaseLost("locked"), Fatal("no order")])))
+    assert isinstance(outcome, DeadLettered)
+    assert (outcome.reason, outcome.failure.message) == (DeadReason.FATAL, "no order")
 
 
 @pytest.mark.req("J-11")

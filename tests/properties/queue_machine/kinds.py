@@ -52,6 +52,7 @@ class Does(StrEnum):
     SNOOZES = "snoozes"
     CANCELS = "cancels"
     LOSES_ITS_LEASE = "loses its lease"
+    CLAIMS_A_LOSS = "raises LeaseLost while its lease stands"
     DIES = "dies with a process of its own"
 
 
@@ -99,4 +100,7 @@ def handle(payload: MachinePayload, ctx: Any) -> None:
         case Does.CANCELS:
             raise Cancel("no more")
         case Does.LOSES_ITS_LEASE:
-            raise LeaseLost("taken back")
+            ctx._signals.lease_lost.set()
+            ctx.heartbeat()
+        case Does.CLAIMS_A_LOSS:
+            raise LeaseLost("so it says")
