@@ -13,8 +13,8 @@ from jobs.engine.enqueue import (
     EnqueueResult,
     correlated,
     firm_in_scope,
+    list_of_specs,
     own_correlation_id,
-    refuse_other_than_specs,
     result_of,
     spec_faults,
 )
@@ -45,11 +45,7 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
             after the first has an option that is for the first only.
         MissingTenant: as `enqueue`.
     """
-    try:
-        specs = list(specs)
-    except TypeError:
-        refuse_other_than_specs(specs)
-        raise
+    specs = list_of_specs(specs)
     if faults := _faults(specs):
         raise ArgumentsInvalid(faults)
     firm_id = firm_in_scope(firm, "enqueue_chain")

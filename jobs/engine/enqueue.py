@@ -133,13 +133,26 @@ def enqueue_many(
         ArgumentsInvalid: one is no EnqueueSpec; nothing is stored.
         MissingTenant: as `enqueue`.
     """
+    specs = list_of_specs(specs)
     if not specs:
-        refuse_other_than_specs(specs)
         return []
     firm_id = firm_in_scope(firm)
     try:
         return enqueue_for_firms([(firm_id, spec) for spec in specs])
     except (AttributeError, TypeError):
+        refuse_other_than_specs(specs)
+        raise
+
+
+def list_of_specs(specs: Iterable[EnqueueSpec]) -> list[EnqueueSpec]:
+    """Return them as a list: a generator is read once, and what is wrong in it is looked for later.
+
+    Raises:
+        ArgumentsInvalid: they are no list, nor anything else that can be read.
+    """
+    try:
+        return list(specs)
+    except TypeError:
         refuse_other_than_specs(specs)
         raise
 
@@ -274,3 +287,14 @@ def _id_of(firm: object) -> int:
     if firm_id is None or (isinstance(firm, int) and not firm_exists(firm_id)):
         raise ArgumentsInvalid([Fault("firm", "unknown", f"no firm has the id {firm_id}")])
     return firm_id
+
+
+def refuse_other_firm(firm: Firm | int | None, own_id: int) -> None:
+    """Refuse `firm` for a child of a job of the firm `own_id`.
+
+    Raises:
+        ArgumentsInvalid: it is another one.
+    """
+    if firm is not None and getattr(firm, "pk", firm) != own_id:
+        message = "must be the job's own: for another one call jobs.queue.enqueue(…, firm=…)"
+        raise ArgumentsInvalid([Fault("firm", "not_possible", message)])

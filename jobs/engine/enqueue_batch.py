@@ -17,6 +17,7 @@ from jobs.engine.enqueue import (
     EnqueueResult,
     correlated,
     firm_in_scope,
+    list_of_specs,
     refuse_other_than_specs,
     result_of,
     spec_faults,
@@ -69,6 +70,7 @@ def enqueue_batch(
         raise ArgumentsInvalid(faults)
     firm_id = firm_in_scope(firm, "enqueue_batch")
     correlation_id = current_correlation_id() or new_correlation_id()
+    specs = list_of_specs(specs)
     try:
         jobs = [new_job(correlated(spec, correlation_id), firm_id) for spec in specs]
     except (AttributeError, TypeError):

@@ -18,7 +18,7 @@ from interfaces.plain_json import unstorable_return
 from interfaces.redaction import redact
 from jobs.engine.claim import Claim
 from jobs.engine.current_job import Signals, in_event_loop
-from jobs.engine.enqueue import EnqueueResult, enqueue, enqueue_many
+from jobs.engine.enqueue import EnqueueResult, enqueue, enqueue_many, refuse_other_firm
 from jobs.engine.lease import still_held
 from jobs.engine.new_job import EnqueueSpec, key_faults
 from jobs.engine.steps import NotStorable, find_step, save_progress, save_step
@@ -138,7 +138,12 @@ class JobCalls:
             LeaseLost: the job is no longer this worker's.
         """
         self._checkpoint("aprogress")
-        if not 0 <= fraction <= 1:
+        try:
+            in_range = 0 <= fraction <= 1
+        except TypeError:
+            kind = type(fraction).__name__
+            raise TypeError(f"fraction must be a number from 0 to 1, not {kind}") from None
+        if not in_range:
             raise ValueError("fraction must be from 0 to 1")
         if not save_progress(self._claim, float(fraction), redact(note, MAX_NOTE_LENGTH)):
             raise self._lost()
@@ -198,8 +203,13 @@ class JobCalls:
     def enqueue(
         self, job_type: str, payload: Mapping[str, Any] | None = None, **options: Any
     ) -> EnqueueResult:
-        """Enqueue a child of this job, for its firm; options as in `jobs.queue.enqueue`."""
+        """Enqueue a child of this job, for its firm; options as in `jobs.queue.enqueue`.
+
+        Raises:
+            ArgumentsInvalid: `firm` is another one.
+        """
         self._checkpoint("aenqueue")
+        refuse_other_firm(options.pop("firm", None), self.firm_id)
         return enqueue(job_type, payload, firm=self.firm_id, **options)
 
     def enqueue_many(

@@ -12,7 +12,13 @@ from django.db import transaction
 from jobs import registry
 from jobs.engine import fan_in
 from jobs.engine.claim import Claim
-from jobs.engine.enqueue import EnqueueResult, correlated, refuse_other_than_specs, result_of
+from jobs.engine.enqueue import (
+    EnqueueResult,
+    correlated,
+    list_of_specs,
+    refuse_other_than_specs,
+    result_of,
+)
 from jobs.engine.insert import dispatch, dispatch_groups
 from jobs.engine.job_wait import priority_of
 from jobs.engine.new_job import EnqueueSpec, new_job
@@ -29,10 +35,12 @@ def type_of(then: Then) -> str:
 
     Raises:
         ArgumentsInvalid: it is not a type and its payload.
+        PayloadInvalid: the type is no name.
     """
-    given: object = then
+    given: Any = then
     if isinstance(given, tuple | list) and len(given) == THEN_PARTS:
-        return then[0]
+        job_type: str = given[0] if isinstance(given[0], str) else registry.get(given[0]).name
+        return job_type
     message = f'must be a type and its payload, ("name", {{…}}), not {type(given).__name__}'
     raise ArgumentsInvalid([Fault("then", "wrong_type", message)])
 
@@ -53,6 +61,7 @@ def _store(
     claim: Claim, name: str, specs: Sequence[EnqueueSpec], then: Then
 ) -> list[EnqueueResult]:
     job_type, payload = then
+    specs = list_of_specs(specs)
     inherited = priority_of(claim.job_id)
     last = correlated(EnqueueSpec(job_type, payload), claim.correlation_id)
     job = new_job(_inheriting(last, inherited), claim.firm_id)._replace(parent_id=claim.job_id)

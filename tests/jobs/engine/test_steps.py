@@ -13,7 +13,7 @@ import pytest
 
 from jobs.engine.outcomes import Released
 from jobs.engine.steps import to_json
-from jobs.errors import Cancel, Fatal, LeaseLost
+from jobs.errors import ArgumentsInvalid, Cancel, Fatal, LeaseLost
 from jobs.execution.context import JobContext, Signals
 from jobs.models import JobStep
 from jobs.queue import EnqueueSpec
@@ -333,6 +333,24 @@ def test_children_belong_to_the_jobs_firm_and_know_their_parent(firm, other_firm
         (other,) = ctx.enqueue_many([EnqueueSpec("test.work")])
     assert (child.firm_id, child.parent_id, child.priority) == (other_firm.pk, held.job_id, 1)
     assert other.job.parent_id == held.job_id
+
+
+@pytest.mark.req("J-06")
+def test_a_child_of_another_firm_is_refused(firm, other_firm, add):
+    add(firm=firm)
+    ctx = context(take_one())
+    for wrong in (other_firm, other_firm.pk, "acme"):
+        with pytest.raises(ArgumentsInvalid, match=r"^firm: must be the job's own: for another "):
+            ctx.enqueue("test.work", firm=wrong)
+    for own in (firm, firm.pk, None):
+        assert ctx.enqueue("test.work", firm=own).job.firm_id == firm.pk
+
+
+def test_progress_is_a_number(add):
+    add()
+    ctx = context(take_one())
+    with pytest.raises(TypeError, match=r"^fraction must be a number from 0 to 1, not str$"):
+        ctx.progress("half")
 
 
 def test_what_a_handler_can_know(add):

@@ -73,6 +73,25 @@ def test_what_is_no_spec_is_refused_with_its_place(firm: Firm, store: Any, wrong
 
 
 @pytest.mark.parametrize("store", [enqueue_many, enqueue_chain, enqueue_batch])
+def test_so_it_is_in_the_middle_of_a_generator(firm: Firm, store: Any) -> None:
+    specs = (GOOD if place != 5 else "noop" for place in range(10))
+    with pytest.raises(ArgumentsInvalid, match=r"^jobs\.5: must be an EnqueueSpec, .* not str$"):
+        store(specs, firm=firm)
+    assert rows(JobQueue) == []
+
+
+@pytest.mark.parametrize("store", [enqueue_many, enqueue_chain, enqueue_batch])
+def test_what_a_generator_raises_itself_passes(firm: Firm, store: Any) -> None:
+    def specs() -> Any:
+        yield GOOD
+        raise TypeError("no more")
+
+    with pytest.raises(TypeError, match=r"^no more$"):
+        store(specs(), firm=firm)
+    assert rows(JobQueue) == []
+
+
+@pytest.mark.parametrize("store", [enqueue_many, enqueue_chain, enqueue_batch])
 @pytest.mark.parametrize("wrong", [GOOD, 5])
 def test_one_spec_is_no_list(firm: Firm, store: Any, wrong: Any) -> None:
     with pytest.raises(ArgumentsInvalid, match="jobs: must be a list of EnqueueSpec, not "):

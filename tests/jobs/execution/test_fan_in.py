@@ -202,6 +202,14 @@ def test_a_child_that_is_no_spec_is_refused_with_its_place(ctx: JobContext) -> N
         ctx.enqueue_many(wrong, then=THEN)
 
 
+@pytest.mark.req("J-06")
+def test_so_is_one_in_the_middle_of_a_generator(ctx: JobContext) -> None:
+    wrong: Any = (child() if place != 5 else "test.child" for place in range(10))
+    with pytest.raises(ArgumentsInvalid, match=r"^jobs\.5: must be an EnqueueSpec, .* not str$"):
+        ctx.enqueue_many(wrong, then=THEN)
+    assert len(rows(JobQueue)) == 1
+
+
 def test_a_job_may_be_waited_for_by_several(firm: Firm, ctx: JobContext) -> None:
     enqueue("test.parent", firm=firm)
     second = JobContext(take_one(), Signals())
@@ -280,6 +288,15 @@ def test_what_comes_after_is_a_type_and_its_payload(ctx: JobContext, wrong: Any)
     told = r'^then: must be a type and its payload, \("name", \{…\}\), not '
     with pytest.raises(ArgumentsInvalid, match=told):
         ctx.enqueue_many([child()], then=wrong)
+    assert len(rows(JobQueue)) == 1
+
+
+@pytest.mark.req("J-06")
+@pytest.mark.parametrize("wrong", [["test.then"], {"type": "test.then"}, None])
+def test_whose_type_is_a_name(ctx: JobContext, wrong: Any) -> None:
+    told = f"job_type: must be the name of a job type, not {type(wrong).__name__}$"
+    with pytest.raises(PayloadInvalid, match=told):
+        ctx.enqueue_many([child()], then=(wrong, {}))
     assert len(rows(JobQueue)) == 1
 
 
