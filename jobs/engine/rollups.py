@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from math import inf
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from uuid_utils.compat import uuid7
 from jobs.engine import dialects
 from jobs.engine.clock import database_now
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
-from jobs.engine.transactions import LockTimeout, in_transaction, run
+from jobs.engine.transactions import LockTimeout, fetch, in_transaction, run
 from jobs.models.rollup import BUCKET_SECONDS, LONG_SPAN, SHORT_SPAN
 from jobs.states import Measure
 
@@ -96,10 +96,23 @@ def _by_bucket(seconds: Sequence[float]) -> Iterator[tuple[int, int]]:
 
 def _store(attempts: Counter[tuple[int, str, str, int]], failing: set[tuple[int, str]]) -> None:
     now = database_now()
-    for minutes in (SHORT_SPAN, LONG_SPAN):
-        _store_latencies(attempts, minutes, span_start(now, minutes))
+    # What was measured before a firm was deleted is written after: nobody would delete it.
+    firms = _keep_firms({firm_id for firm_id, *_ in attempts})
+    attempts = Counter({key: number for key, number in attempts.items() if key[0] in firms})
+    failing = {key for key in failing if key[0] in firms}
+    if attempts:
+        for minutes in (SHORT_SPAN, LONG_SPAN):
+            _store_latencies(attempts, minutes, span_start(now, minutes))
     if failing:
         _store_failing(failing)
+
+
+def _keep_firms(firm_ids: Collection[int]) -> set[int]:
+    """Return those of the firms that exist, and keep them until the end of the transaction."""
+    dialect = dialects.current()
+    rows, params = dialect.rows_sql("r", {"id": Column.BIGINT}, [(one,) for one in firm_ids])
+    kept = f"SELECT id FROM tenants_firm WHERE id IN (SELECT r.id FROM {rows}) ORDER BY id"
+    return {firm_id for (firm_id,) in fetch(f"{kept} {dialect.for_key_share}", params)}
 
 
 def span_start(moment: datetime, minutes: int) -> datetime:

@@ -78,6 +78,8 @@ class Dialect(ABC):
     for_update: str
     # The same, but rows of other tables may still refer to them.
     for_no_key_update: str
+    # The end of a SELECT that keeps its rows from being deleted.
+    for_key_share: str
     # The end of a SELECT that locks its rows and skips those that others have locked.
     skip_locked: str
     # Whether rows that meet one of two conditions are grouped through an index for each.

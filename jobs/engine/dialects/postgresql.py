@@ -77,6 +77,7 @@ class PostgresDialect(Dialect):
 
     for_update = "FOR UPDATE"
     for_no_key_update = "FOR NO KEY UPDATE"
+    for_key_share = "FOR KEY SHARE"
     skip_locked = "FOR UPDATE SKIP LOCKED"
     combines_indexes = True
     json_cast = "::jsonb"

@@ -38,6 +38,7 @@ class SqliteDialect(Dialect):
 
     for_update = ""
     for_no_key_update = ""
+    for_key_share = ""
     skip_locked = ""
     combines_indexes = False
     json_cast = ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, nullcontext
 from typing import Any
 
 import pytest
@@ -10,13 +11,16 @@ from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 
-from jobs.engine import owner
+from jobs.engine import counters, owner
+from jobs.engine.counters import Counted, count
 from jobs.engine.delete_owned import FIRST_ID
+from jobs.engine.rollups import Measured, Rollups
+from jobs.engine.transactions import in_transaction
 from jobs.errors import ArgumentsInvalid, Cancel, LeaseLost, ReasonMissing, WrongState
 from jobs.models import Batch, DeadLetterQueue, FanIn, JobQueue
 from jobs.operations import deletion_steps
 from jobs.operations.deletion import delete_firm, delete_user
-from jobs.operations.deletion_steps import Deleter
+from jobs.operations.deletion_steps import Deleter, Step
 from jobs.operations.schedules import create_schedule
 from jobs.queue import EnqueueSpec, batch_progress, enqueue, enqueue_batch, enqueue_chain
 from jobs.testing import drain, run_job
@@ -27,7 +31,14 @@ from tenants.ownership import owned_tables
 from tenants.scope import all_firms, firm_scope
 from tests.factories.jobs import JobQueueFactory
 from tests.factories.tenants import MembershipFactory, UserFactory
+from tests.queue_kit import table_rows, take_one
+from tests.support.databases import postgresql_only
+from tests.support.waiting import wait_until
 from tests.tenants.canaries import fill
+
+WAITING = (
+    "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("T-04")]
 
@@ -85,6 +96,42 @@ def test_everything_of_a_firm_goes_and_nothing_of_another(
     assert begun.before == {"name": firm.name, "slug": firm.slug}
     assert begun.reason == "the contract ended"
     assert acts() == [("firm.delete", str(firm.pk)), ("firm.deleted", str(firm.pk))]
+
+
+def test_what_a_worker_measured_before_is_not_stored_after(firm: Firm, other_firm: Firm) -> None:
+    rollups = Rollups()
+    for one in (firm, other_firm):
+        rollups.add([Measured(one.pk, "sync", "noop", [1.5], [0.25], failed=True)])
+    assert run_job(delete_firm(firm, "the contract ended")).status == "completed"
+    assert rollups.store()
+    assert rows_of(firm.pk) == {}
+    assert {"jobs.LatencyBucket", "jobs.FailingType"} <= set(rows_of(other_firm.pk))
+
+
+@postgresql_only
+def test_counters_that_a_worker_folds_meanwhile_go_too(firm: Firm) -> None:
+    in_transaction(lambda: count([Counted(firm.pk, "sync", "completed")]))
+    job = delete_firm(firm, "the contract ended")
+    held = take_one()
+    assert held.job_id == job.pk
+    deleter = Deleter(held.job_id, held.firm_id, held.lease_token)
+
+    def step() -> Step:
+        with closing(connection):
+            return deletion_steps.firm_step(firm.pk, deleter)
+
+    with ThreadPoolExecutor(1) as other:
+
+        def fold() -> Future[Step]:
+            assert counters._fold() == 1
+            deleting = other.submit(step)
+            wait_until(lambda: table_rows(WAITING), "the deletion to wait for the fold")
+            return deleting
+
+        in_transaction(fold).result(timeout=20)
+    while not step().is_over:
+        pass
+    assert rows_of(firm.pk) == {}
 
 
 @pytest.mark.req("J-01")
