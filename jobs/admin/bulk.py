@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -19,18 +18,16 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.views.main import PAGE_VAR
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods
 
 from interfaces.admin.base import ParameterRefused
-from interfaces.moments import is_in_range
+from jobs.admin import bulk_answers
 from jobs.admin.bulk_actions import BulkAction
 from jobs.engine.clock import database_now
 from jobs.errors import ArgumentsInvalid, BulkInvalid, JobError, ReasonMissing
@@ -46,6 +43,9 @@ MAX_IDS = 1000
 ANSWERS = {"canary": "canary_size", "canary.size": "canary_size"}
 # What the page sends when it was opened for all rows that the list shows.
 ALL = "all"
+# In the address that rows selected by hand are sent to. Whoever signs in again is led to that address.
+BY_HAND = "by_hand"
+SELECT_AGAIN = "Nothing was done: which rows were selected is not known any more. Select them again."
 NOTHING_LEFT = "The state of these rows does not allow this; nothing was started."
 
 
@@ -83,7 +83,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             raise PermissionDenied
         try:
             if request.method != "POST":
-                return self._bulk_page(request, action, [], request.META.get("QUERY_STRING", ""))
+                return self._asked_again(request, action)
             return self._start(request, action)
         except ParameterRefused as refusal:
             return self._refused_page(request, refusal)
@@ -94,8 +94,16 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         """Show the page for rows selected by hand in the list."""
         return self._bulk_page(request, action, ids, request.META.get("QUERY_STRING", ""))
 
+    def _asked_again(self, request: HttpRequest, action: BulkAction) -> HttpResponse:
+        """Show the page for all rows that its address names; never for others than were selected."""
+        asked = request.GET.copy()
+        if asked.pop(BY_HAND, None) is None:
+            return self._bulk_page(request, action, [], request.META.get("QUERY_STRING", ""))
+        messages.warning(request, SELECT_AGAIN)
+        return HttpResponseRedirect(self._list_address(asked.urlencode()))
+
     def _start(self, request: HttpRequest, action: BulkAction) -> HttpResponse:
-        ids, listing = _ids(request.POST.get("ids", "")), request.POST.get("list", "")
+        ids, listing = bulk_answers.ids(request.POST.get("ids", "")), request.POST.get("list", "")
         # Never all rows for want of ids: who means all says so.
         if (request.POST.get("chosen") == ALL) == bool(ids) or len(ids) > MAX_IDS:
             message = f"Select from 1 to {MAX_IDS:,} rows, or all that match; nothing was done."
@@ -109,9 +117,9 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             raise Http404("none of these rows is there")
         selection = Selection(
             ids=ids or None,
-            filters=_parameters(listing).dict(),
+            filters=bulk_answers.parameters(listing).dict(),
             rows=chosen,
-            seen_at=_moment(request.POST.get("seen_at", "")),
+            seen_at=bulk_answers.moment(request.POST.get("seen_at", "")),
         )
         owners = self._owners(request, action, chosen)
         # All or none: a refusal in one firm is answered by the same page for all of them. A single
@@ -186,7 +194,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             "title": f"{action.label} {totals.count:,}",
             "opts": self.opts,
             "operation": action,
-            "action": self.address(f"bulk_{action.name}"),
+            "action": self._sent_to(action, ids, listing),
             "totals": totals,
             "left_alone": max(0, len(ids) - totals.count),
             "ids": " ".join(map(str, ids)),
@@ -216,7 +224,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             mine: QuerySet[Any] = self.get_queryset(request).filter(pk__in=ids)
             return mine
         asked = copy(request)
-        asked.GET = _parameters(listing)  # type: ignore[assignment]  # it is not changed any more
+        asked.GET = bulk_answers.parameters(listing)  # type: ignore[assignment]  # it is not changed any more
         rows: QuerySet[Any] = self.get_changelist_instance(asked).queryset
         return rows
 
@@ -247,6 +255,11 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             ),
         )
 
+    def _sent_to(self, action: BulkAction, ids: Sequence[UUID], listing: str) -> str:
+        """Return where the page is sent to, with what it is about."""
+        query = "&".join(filter(None, [f"{BY_HAND}=1" if ids else "", listing]))
+        return self.address(f"bulk_{action.name}") + (f"?{query}" if query else "")
+
     def _list_address(self, listing: str) -> str:
         return self.address("changelist") + (f"?{listing}" if listing else "")
 
@@ -269,31 +282,3 @@ def _add_faults(form: forms.Form, error: ArgumentsInvalid) -> None:
             form.add_error(answer, f"{fault.message[:1].upper()}{fault.message[1:]}.")
         else:
             form.add_error(None, f"{fault.field}: {fault.message}")
-
-
-def _parameters(listing: str) -> QueryDict:
-    """Return by what the list was asked for, on all its pages."""
-    parameters = QueryDict(listing, mutable=True)
-    parameters.pop(PAGE_VAR, None)
-    return parameters
-
-
-def _ids(text: str) -> list[UUID]:
-    """Return the ids in a space-separated list, each once; what is no id is left out."""
-    found: dict[UUID, None] = {}
-    for word in text.split():
-        try:
-            found[UUID(word)] = None
-        except ValueError:
-            continue
-    return list(found)
-
-
-def _moment(text: str) -> datetime | None:
-    """Return the time that the page sent; None where it is none that the page writes."""
-    try:
-        moment = parse_datetime(text)
-    except ValueError:
-        return None
-    written = moment is not None and moment.tzinfo is not None and is_in_range(moment)
-    return moment if written else None

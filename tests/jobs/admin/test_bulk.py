@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 import pytest
@@ -19,7 +20,7 @@ from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, WorkerFactory
 from tests.factories.tenants import MembershipFactory
-from tests.jobs.admin.conftest import FirmRows, browser_of
+from tests.jobs.admin.conftest import FirmRows, browser_of, new_member
 from tests.jobs.admin.pages import audit_entries, messages_of, now
 from tests.queue_kit import row, rows
 
@@ -217,6 +218,42 @@ def test_no_rows_no_operation(operator: Client, acme: FirmRows, ids: str, chosen
     url = reverse("admin:jobs_deadletterqueue_bulk_discard")
     answer = operator.post(url, {"ids": ids, "chosen": chosen, "reason": "because"})
     assert "nothing was done" in messages_of(answer)
+    assert started() == []
+
+
+def sign_in_again(client: Client, page: Any, user: Any) -> Any:
+    """Send the page that asks after the session ended, sign in, and go where that leads."""
+    client.logout()
+    login = urlsplit(confirm(client, page, reason="because")["Location"])
+    client.force_login(user)
+    return client.get(parse_qs(login.query)["next"][0], follow=True)
+
+
+def test_whoever_signs_in_again_is_asked_about_the_same_rows(acme: FirmRows) -> None:
+    dead_letters(acme.firm, 2, "Boom")
+    dead_letters(acme.firm, 3, "Crash")
+    user = new_member(acme.firm, Role.OPERATOR)
+    client = Client()
+    client.force_login(user)
+    url = reverse("admin:jobs_deadletterqueue_bulk_discard")
+    again = sign_in_again(client, client.get(f"{url}?q=Boom&decision=open"), user)
+    assert again.context["totals"].count == 2
+    confirm(client, again, reason="because")
+    assert finish()[0].total == 2
+
+
+@pytest.mark.parametrize("listing", ["", "?q=Boom&decision=open"])
+def test_rows_selected_by_hand_are_selected_again_after_signing_in(
+    acme: FirmRows, listing: str
+) -> None:
+    letters = dead_letters(acme.firm, 3, "Boom")
+    user = new_member(acme.firm, Role.OPERATOR)
+    client = Client()
+    client.force_login(user)
+    page = choose(client, f"{LETTERS}{listing}", "discard", letters[:1])
+    again = sign_in_again(client, page, user)
+    assert again.request["PATH_INFO"] + again.request["QUERY_STRING"] == LETTERS + listing[1:]
+    assert "Select them again" in again.content.decode()
     assert started() == []
 
 
