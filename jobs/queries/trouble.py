@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import Min
 
+from jobs.engine.rescue import NOT_RUNNING, NOT_STARTED
 from jobs.engine.rollups import RECOVERED_SECONDS
 from jobs.models import Attempt, FailingType, JobQueue
 from jobs.models.ids import id_at
@@ -21,6 +22,8 @@ FAILURES = (
     AttemptEnd.FAILED,
     AttemptEnd.RESCUED,
 )
+# What a dead worker had claimed and did not run: nothing of it failed, and it kept its attempt.
+NO_FAILURES = (NOT_STARTED.error_class, NOT_RUNNING.error_class)
 RECENT = timedelta(seconds=RECOVERED_SECONDS)
 # The trend is of twice that, by parts of five minutes, oldest first.
 TREND_PARTS = 6
@@ -69,6 +72,7 @@ def failing_now(now: datetime) -> Failing:
         Attempt.objects.filter(
             id__gte=id_at(start - CLOCK_MARGIN), ended_at__gt=start, end__in=FAILURES
         )
+        .exclude(end=AttemptEnd.RESCUED, error_class__in=NO_FAILURES)
         .order_by("-id")
         .values_list("id", "job_id", "job__job_type", "ended_at", "error_class")[:MOST_READ]
     )

@@ -35,7 +35,12 @@ def at(moment: datetime) -> UUID:
 
 
 def failed(
-    firm: Firm, minutes_ago: float, job_type: str = "sync", message: str = "", end: str = "retried"
+    firm: Firm,
+    minutes_ago: float,
+    job_type: str = "sync",
+    message: str = "",
+    end: str = "retried",
+    error_class: str = "shop.errors.Refused",
 ) -> Attempt:
     """Let an attempt have failed."""
     moment = NOW - timedelta(minutes=minutes_ago)
@@ -48,7 +53,7 @@ def failed(
             number=1,
             ended_at=moment,
             end=end,
-            error_class="shop.errors.Refused",
+            error_class=error_class,
             message=message,
         )
 
@@ -67,6 +72,9 @@ def test_what_fails_is_shown_by_type_with_its_latest_error(member: Client, acme:
     failed(acme.firm, 3, "ingest", end="dead_lettered")
     failed(acme.firm, 3, "snoozed", end="snoozed")
     failed(acme.firm, 25, "recovered")
+    # A worker died that had claimed these: their handlers did not run.
+    failed(acme.firm, 1, "claimed", end="rescued", error_class="NotRunning")
+    failed(acme.firm, 1, "sync", "not its own", end="rescued", error_class="NotStarted")
     page = dashboard(member)
     sync, ingest = page.context["failing"]
     assert (sync.job_type, sync.recent, sync.trend) == ("sync", "2", "rising")
