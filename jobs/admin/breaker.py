@@ -5,11 +5,13 @@ from __future__ import annotations
 from django.contrib import admin
 
 from interfaces.admin.base import column
-from jobs.admin.base import LABELS, age, job_url, link
+from jobs.admin.base import LABELS, age, job_url, link, list_url
 from jobs.admin.filters import BreakerStateFilter, JobTypeFilter
 from jobs.admin.operations import QueueOperation
-from jobs.models import CircuitBreaker
+from jobs.models import CircuitBreaker, DeadLetterQueue
 from jobs.operations import breakers
+from jobs.queries.last_errors import error_in_words
+from jobs.queries.why_waiting import WaitCode
 from jobs.states import BreakerState
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
@@ -45,6 +47,27 @@ def _next_try(breaker: CircuitBreaker) -> str:
 def _probe(breaker: CircuitBreaker) -> str:
     job_id = breaker.probe_job_id
     return "-" if job_id is None else link(job_url(job_id), job_id)
+
+
+def _failure(breaker: CircuitBreaker) -> str:
+    """Return the failure that opened it, with the latest dead letter's words where it has any."""
+    if not breaker.fingerprint:
+        return "-"
+    found = DeadLetterQueue.objects.filter(
+        firm_id=breaker.firm_id, fingerprint=breaker.fingerprint
+    ).order_by("-moved_at", "-pk")
+    latest = found.values_list("error_class", "error").first()
+    if latest is None:
+        return breaker.fingerprint
+    letters = list_url("deadletterqueue", q=breaker.fingerprint)
+    return link(letters, f"{error_in_words(*latest)} ({breaker.fingerprint})")
+
+
+def _held(breaker: CircuitBreaker) -> str:
+    if breaker.state == BreakerState.CLOSED:
+        return "-"
+    held = {"firm": breaker.firm.slug, "type": breaker.job_type, "held_back": WaitCode.BREAKER}
+    return link(list_url("jobqueue", **held), "those of this type, with their last errors")
 
 
 @admin.register(CircuitBreaker)
@@ -103,9 +126,9 @@ class BreakerAdmin(TenantOperationsAdmin):
             "failed",
             "window_ends_at",
             "trips",
-            "fingerprint",
+            "failure",
         ),
-        *("opened_at", "next_try", "probe"),
+        *("opened_at", "next_try", "probe", "held"),
     )
     shown_state = column("State", lambda row: row.get_state_display(), label=LABELS)
     failed = column("Failed in this window", _failed)
@@ -114,3 +137,5 @@ class BreakerAdmin(TenantOperationsAdmin):
     )
     next_try = column("Tried again", _next_try)
     probe = column("Job that is tried", _probe)
+    failure = column("Failure that opened it", _failure)
+    held = column("Jobs held back", _held)

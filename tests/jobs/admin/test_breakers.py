@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -10,6 +13,7 @@ from django.utils import timezone
 from jobs.models import CircuitBreaker
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.jobs.admin.conftest import browser_of
 from tests.jobs.admin.pages import audit_entries, messages_of, now, operation_url, submit
 
@@ -50,6 +54,27 @@ def test_an_operator_sees_and_closes_it(firm: Firm, open_one: CircuitBreaker) ->
     done = submit(client, open_one, "open", reason="not yet")
     assert messages_of(done) == f"ingest.gmail waits for {firm.name}."
     assert now(open_one).state == "open"
+
+
+def test_its_page_says_what_failed_and_leads_there(firm: Firm, open_one: CircuitBreaker) -> None:
+    client = browser_of(firm, Role.VIEWER)
+    address = reverse("admin:jobs_circuitbreaker_change", args=[open_one.pk])
+    assert open_one.fingerprint in client.get(address).content.decode()
+    letter = DeadLetterQueueFactory(
+        original_job=JobQueueFactory(firm=firm, status="dlq", job_type="ingest.gmail"),
+        fingerprint=open_one.fingerprint,
+        error_class="mail.errors.Refused",
+        error="535 no such login",
+    )
+    held = JobQueueFactory(firm=firm, job_type="ingest.gmail")
+    page = client.get(address).content.decode()
+    assert "Refused: 535 no such login (00000000000000aa)" in page
+    letters, jobs = (
+        client.get(unescape(found)).context["cl"].result_list
+        for found in re.findall(r'href="(/admin/jobs/\w+/\?[^"]+)"', page)
+    )
+    assert [row.pk for row in letters] == [letter.pk]
+    assert [row.pk for row in jobs] == [held.pk]
 
 
 @pytest.mark.parametrize(
