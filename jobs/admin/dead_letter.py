@@ -45,6 +45,7 @@ from jobs.admin.triage import triage_board
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.operations import dead_letters
 from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
+from jobs.operations.payloads import why_refused
 from jobs.queries.dead_letter_detail import (
     attempts_made,
     is_of_an_earlier_series,
@@ -104,13 +105,19 @@ def _escalation_report(row: DeadLetterQueue) -> str:
     return done if told else f"{done} {NO_RECIPIENTS}"
 
 
+def _reprocess_effect(row: DeadLetterQueue) -> str:
+    effect = "Its job goes round again with the payload below, and its attempts start over."
+    why = why_refused(row.original_job)
+    return f"{effect} As it is, the payload would be refused again ({why})." if why else effect
+
+
 REPROCESS = QueueOperation(
     name="reprocess",
     label="Reprocess",
     icon="replay",
     variant="primary",
     form=ReprocessForm,
-    effect="Its job goes round again with the payload below, and its attempts start over.",
+    effect=_reprocess_effect,
     obstacle=_resolved,
     seen=lambda row: row.resolution,
     perform=dead_letters.reprocess,

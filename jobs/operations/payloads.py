@@ -35,6 +35,18 @@ def check_payload(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, JobPa
     return text, parse_payload(declared, text, job.firm_id)
 
 
+def why_refused(job: JobQueue) -> str:
+    """Return why this code refuses the job's payload as it is stored; "" if it reads it."""
+    declared = registry.find(job.job_type)
+    if declared is None:
+        return "its type is unknown here"
+    try:
+        parse_payload(declared, json.dumps(job.payload), job.firm_id)
+    except PayloadInvalid as error:
+        return "; ".join(f"{fault.field}: {fault.message}" for fault in error.faults)
+    return ""
+
+
 def payload_difference(old: object, new: str) -> tuple[object, object]:
     """Return the top-level fields that differ from the JSON text `new`, before and after.
 

@@ -58,6 +58,21 @@ def test_the_editor_shows_the_payload_readably(operator: Client, letter: DeadLet
     assert '  "report": "Grüße"' in form["payload"].value()
 
 
+def test_the_page_says_whether_the_payload_would_be_refused_again(
+    operator: Client, letter: DeadLetterQueue
+) -> None:
+    page = operation_url(letter, "reprocess")
+    assert "refused again" not in operator.get(page).content.decode()
+    with all_firms("test"):
+        JobQueue.objects.filter(pk=letter.original_job_id).update(
+            payload={**envelope(letter.firm_id), "report": "June"}
+        )
+    assert "would be refused again (copies: Field required)" in operator.get(page).content.decode()
+    with all_firms("test"):
+        JobQueue.objects.filter(pk=letter.original_job_id).update(job_type="test.gone")
+    assert "refused again (its type is unknown here)" in operator.get(page).content.decode()
+
+
 @pytest.mark.req("T-05")
 def test_an_edited_payload_is_checked_kept_and_logged(
     operator: Client, letter: DeadLetterQueue
