@@ -24,8 +24,8 @@ OUT_OF_TURN = "out of turn"
 
 
 def outcome_of(run: ScheduleRun) -> str:
-    """Return how the run ended, or that it goes on."""
-    return run.outcome or "running"
+    """Return how the run ended, or that it goes on; that none of its jobs has started, as jobs say it."""
+    return run.outcome or ("pending" if run.started_at is None else "running")
 
 
 def jobs_in_words(run: ScheduleRun) -> str:

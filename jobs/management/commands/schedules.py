@@ -33,6 +33,7 @@ _list = SCHEDULES.list(
         id_column("Schedule"),
         *("Name", "Type", "Runs"),
         *(Column(heading, no_wrap=True) for heading in ("Next run", "Firm")),
+        error_column("Last error"),
     ],
     cells=lambda row, now: [
         row.pk,
@@ -41,6 +42,7 @@ _list = SCHEDULES.list(
         timetable_in_words(row),
         since_in_words(row.next_run_at, now) if row.enabled else "paused",
         row.firm.slug,
+        row.last_error,
     ],
     empty="No schedules. Those that types declare are stored when a worker starts.",
 )

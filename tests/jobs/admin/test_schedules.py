@@ -73,6 +73,9 @@ def test_the_page_shows_the_latest_runs_and_leads_to_all_and_to_each(
     submit(operator, row, "run")
     page = operator.get(address).content.decode()
     assert "out of turn" in page
+    # Nothing of it has started: no worker may serve it.
+    (run,) = operator.get(address).context["runs"]
+    assert run["outcome"] == "pending"
     assert "1 job<" in page
     every = re.search(r'href="([^"]*jobs/schedulerun/\?q=[^"]*)"', page)
     one = re.search(r'href="([^"]*jobs/schedulerun/[^"]*/change/)"', page)

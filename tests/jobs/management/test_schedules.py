@@ -9,7 +9,9 @@ from uuid import uuid4
 import pytest
 
 from jobs.engine.schedule_runs import follow_runs
+from jobs.models import Schedule
 from tenants.models import Firm
+from tenants.scope import all_firms
 from tests.jobs.schedules.kit import MINUTE, START, jobs, now, schedule, tick_at
 from tests.queue_kit import work_off
 
@@ -29,6 +31,14 @@ def test_the_list_for_programs_and_for_people(run: Runner, firm: Firm, other_fir
     everybodys = run("schedules", "list").out
     assert "nightly" in everybodys
     assert "hourly" in everybodys
+
+
+def test_the_list_says_which_fail(run: Runner, firm: Firm) -> None:
+    row = schedule(firm, name="nightly")
+    assert "PayloadInvalid" not in run("schedules", "list").out
+    with all_firms("test"):
+        Schedule.objects.filter(pk=row.pk).update(last_error="PayloadInvalid: region is missing")
+    assert "PayloadInvalid: region is missing" in run("schedules", "list").out
 
 
 def test_the_runs_of_one_for_programs_and_for_people(run: Runner, firm: Firm) -> None:
