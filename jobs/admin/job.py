@@ -187,7 +187,7 @@ class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin
     state = column("Status", lambda job: job.status, label=LABELS)
     created = age_column("Created", "created_at")
     waited = column("Waited", _waited)
-    reason = column("Reason to wait", lambda job: job.wait_code.words if job.wait_code else "-")
+    reason = column("Why waiting", lambda job: job.wait_code.words if job.wait_code else "-")
     tries = column("Tries", lambda job: f"{job.attempts}/{job.max_attempts}")
     error = column("Last error", lambda job: error_line(last_error(job)))
 

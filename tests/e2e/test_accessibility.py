@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from jobs.models import DeadLetterQueue, JobQueue
 from tenants.audit import SERVICE, record_operation
@@ -70,6 +71,18 @@ def test_a_row_with_a_link_and_a_long_word_reads_well_on_a_dark_phone(
     page.get_by_role("link", name="Acme").first.wait_for()
     assert grave_faults(page) == []
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+
+
+def test_the_first_tab_leads_past_the_sidebar(open_admin: Open, operator: str) -> None:
+    page = open_admin(operator)
+    page.goto("/admin/jobs/pause/new/")
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="Skip to the content")
+    expect(skip).to_be_focused()
+    expect(skip).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("main").get_by_label("Category")).to_be_focused()
 
 
 def tab_to(page: Any, name: str) -> None:

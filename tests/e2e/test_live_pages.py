@@ -118,3 +118,30 @@ def test_a_list_of_bulk_runs_follows_them(open_admin: Open, operator: str, firm:
     apart(lambda: run(done=4))
     refresh(page)
     expect(page.locator("#result_list")).to_contain_text("40 %")
+
+
+def test_pages_say_that_they_are_no_longer_kept_up_to_date(
+    open_admin: Open, operator: str, firm: Any
+) -> None:
+    def run() -> Any:
+        with all_firms("test"):
+            return BulkRun.objects.create(
+                firm=firm, job_id=RUN, operation="reprocess", selection={}, total=10, done=1
+            ).pk
+
+    address = f"/admin/jobs/bulkrun/{apart(run)}/change/"
+    page = open_admin(operator)
+    page.goto(address)
+    progress = page.context.new_page()
+    progress.goto(address)
+    faults: list[str] = []
+    progress.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto("/admin/")
+    page.context.clear_cookies(name="sessionid")
+    for one in (page, progress):
+        one.bring_to_front()
+        expect(one.get_by_role("alert")).to_contain_text("You were signed out")
+    assert faults == []
+    with progress.expect_navigation():
+        progress.get_by_role("link", name="Sign in again").click()
+    expect(progress.get_by_label("Username")).to_be_visible()

@@ -14,6 +14,7 @@ from jobs.operations.schedules import create_schedule
 from jobs.queue import retry
 from tenants.models import Firm, Role
 from tests.e2e.conftest import PASSWORD, Open, follow, member, work
+from tests.factories.jobs import JobQueueFactory
 from tests.factories.tenants import UserFactory
 from tests.queue_kit import row, rows
 
@@ -152,6 +153,24 @@ def test_a_second_line_of_a_row_begins_below_the_first_on_a_phone(
         title.get_by_text(text, exact=True).evaluate(LEFT_OF_TEXT) for text in (name, "test.greet")
     )
     assert first == second
+
+
+def test_the_list_of_jobs_shows_its_errors_to_the_end_on_a_narrow_desk(
+    open_admin: Open, firm: Firm
+) -> None:
+    UserFactory(username="root", password=PASSWORD, is_staff=True, is_superuser=True)
+    JobQueueFactory(
+        firm=firm,
+        status="dlq",
+        job_type="reminders.enqueue_due",
+        last_error="Job timed out (stale claim)",
+    )
+    JobQueueFactory(firm=firm, status="completed", job_type="reminders.enqueue_due")
+    page = open_admin("root")
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.goto("/admin/jobs/jobqueue/")
+    cut = "table => table.parentElement.scrollWidth - table.parentElement.clientWidth"
+    assert page.locator("#result_list").evaluate(cut) <= 0
 
 
 def test_a_form_whose_button_is_clicked_twice_is_sent_once(

@@ -1,3 +1,39 @@
+// Lets whoever uses the keyboard pass the sidebar's links, and names the part that pages are about.
+(() => {
+  const start = () => {
+    const content = document.querySelector("#content");
+    if (!content) return;
+    document.querySelector("#main").setAttribute("role", "main");
+    content.tabIndex = -1;
+    const skip = document.createElement("a");
+    skip.className = "queue-skip";
+    skip.href = "#content";
+    skip.textContent = "Skip to the content";
+    skip.addEventListener("click", (event) => {
+      // The theme takes a fragment for the name of a tab.
+      event.preventDefault();
+      content.focus();
+    });
+    document.body.prepend(skip);
+  };
+  document.addEventListener("DOMContentLoaded", start);
+})();
+
+// Says once that the page is no longer kept up to date: its figures look as if they were.
+const tellSignedOut = () => {
+  if (document.querySelector(".queue-signed-out")) return;
+  const note = document.createElement("p");
+  note.className = "queue-signed-out queue-refusal";
+  note.setAttribute("role", "alert");
+  const again = document.createElement("a");
+  again.className = "queue-link";
+  again.href = location.href;
+  again.textContent = "Sign in again";
+  note.append("You were signed out: this page shows how it was before. ", again, ".");
+  document.querySelector("#content").prepend(note);
+};
+const leadsToSignIn = (answer) => answer.redirected && answer.url.includes("/login/");
+
 // Keeps the parts of a page with data-live up to date: it fetches the page again and takes over what
 // changed. It asks only while the page is seen, and leaves alone a part that somebody works in.
 (() => {
@@ -22,6 +58,7 @@
   // Returns false when the page is not to be asked for again: its reader was signed out.
   const refresh = async () => {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (leadsToSignIn(answer)) tellSignedOut();
     if (answer.redirected || answer.status === 403 || answer.status === 404) return false;
     if (!answer.ok) return true;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -65,10 +102,13 @@
       }
       if (progress.state !== "running") location.reload();
     };
-    setInterval(async () => {
+    const timer = setInterval(async () => {
       if (document.visibilityState !== "visible") return;
       const answer = await fetch(run.dataset.progressUrl).catch(() => null);
-      if (answer && answer.ok) show(await answer.json());
+      if (answer && leadsToSignIn(answer)) {
+        clearInterval(timer);
+        tellSignedOut();
+      } else if (answer && answer.ok) show(await answer.json());
     }, 1000);
   };
   document.addEventListener("DOMContentLoaded", start);
