@@ -45,7 +45,9 @@ ANSWERS = {"canary": "canary_size", "canary.size": "canary_size"}
 ALL = "all"
 # In the address that rows selected by hand are sent to. Whoever signs in again is led to that address.
 BY_HAND = "by_hand"
-SELECT_AGAIN = "Nothing was done: which rows were selected is not known any more. Select them again."
+SELECT_AGAIN = (
+    "Nothing was done: which rows were selected is not known any more. Select them again."
+)
 NOTHING_LEFT = "The state of these rows does not allow this; nothing was started."
 
 
