@@ -11,17 +11,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from interfaces.missing_tables import missing_table
+from interfaces.database_faults import not_migrated, unusable
 from interfaces.tables import print_padded, print_table, printable
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
 EXIT_NOT_FOUND = 3
+# As a shell names a process that SIGINT ended.
+EXIT_INTERRUPTED = 130
 
 
 class CommandRefused(CommandError):
@@ -72,16 +74,24 @@ class JsonCommand(BaseCommand):
             help="print one JSON object",
         )
 
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Run the command as the command line asks; Ctrl-C ends it without a traceback."""
+        try:
+            super().run_from_argv(argv)
+        except KeyboardInterrupt:
+            self.stderr.write("interrupted")
+            sys.exit(EXIT_INTERRUPTED)
+
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Run the command; with `--json` a refusal is an object on stdout too.
 
         Raises:
-            Refused: a table is missing, as the database is not migrated.
+            Refused: the database is not migrated, or cannot be used.
             CommandError: an argument is not UTF-8: no database stores it.
         """
         _check_texts(options)
         try:
-            with _missing_tables_refused():
+            with _database_faults_refused():
                 return super().execute(*args, **options)
         except CommandRefused as refusal:
             if options.get("json"):
@@ -123,14 +133,15 @@ class JsonCommand(BaseCommand):
 
 
 @contextmanager
-def _missing_tables_refused() -> Iterator[None]:
+def _database_faults_refused() -> Iterator[None]:
     try:
         yield
-    except DatabaseError as error:
-        text = missing_table(error)
-        if not text:
-            raise
-        raise Refused(text, code="not_migrated") from error
+    except (DatabaseError, InterfaceError) as error:
+        if text := not_migrated(error):
+            raise Refused(text, code="not_migrated") from error
+        if text := unusable(error):
+            raise Refused(text, code="database_unusable") from error
+        raise
 
 
 def _check_texts(options: Mapping[str, object]) -> None:

@@ -16,8 +16,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, migrations
 
+from interfaces.database_faults import MEND
 from interfaces.log_lines import write_line
-from interfaces.missing_tables import MEND
 from tenants.scope import ENGINE_SETTING, FIRMS_SETTING
 
 _log = logging.getLogger("tenants")

@@ -20,7 +20,7 @@ from jobs.admin.base import job_url
 from jobs.admin.operations import QueueOperation
 from jobs.admin.schema_fields import given, schema_fields
 from jobs.engine.enqueue import EnqueueResult
-from jobs.engine.new_job import MAX_KEY_LENGTH
+from jobs.engine.job_arguments import MAX_KEY_LENGTH
 from jobs.errors import PayloadInvalid
 from jobs.operations.enqueue import enqueue
 from jobs.payload_validator import validate_payload

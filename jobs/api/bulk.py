@@ -32,7 +32,7 @@ from jobs.api.views import (
     show_operation,
 )
 from jobs.engine.clock import database_now
-from jobs.engine.new_job import MAX_KEY_LENGTH
+from jobs.engine.job_arguments import MAX_KEY_LENGTH
 from jobs.models import BulkRun
 from jobs.operations import bulk
 from jobs.operations.bulk import MAX_FAILURE_RATE, MOST_CANARIES, MOST_PER_SECOND, BulkSpec, Pace

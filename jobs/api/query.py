@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from interfaces.api.serializers import MomentField, QuerySerializer, StrictSerializer, TextField
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
-from jobs.engine.new_job import MAX_KEY_LENGTH
+from jobs.engine.job_arguments import MAX_KEY_LENGTH
 from jobs.queries.filters import OPEN
 from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.states import (

@@ -17,7 +17,7 @@ from interfaces.api.serializers import (
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from jobs.api.query import choice
 from jobs.engine.chains import LONGEST_CHAIN
-from jobs.engine.new_job import MAX_ATTEMPTS, MAX_KEY_LENGTH
+from jobs.engine.job_arguments import MAX_ATTEMPTS, MAX_KEY_LENGTH
 from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.models.notifications import MAX_TARGET_LENGTH
 from jobs.operations.endpoints import MAX_NAME_LENGTH

@@ -15,6 +15,7 @@ from django.db import transaction
 from jobs.engine import dialects
 from jobs.engine.current_job import current_job
 from jobs.engine.insert import DispatchGroup, dispatch, dispatch_groups, insert_keyless
+from jobs.engine.job_arguments import look_up_named_users
 from jobs.engine.job_wait import read_job, wait_until_settled, wait_until_settled_async
 from jobs.engine.new_job import EnqueueSpec, NewJob, new_job
 from jobs.engine.owner import firm_exists, only_firm_id
@@ -202,6 +203,8 @@ def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueR
     """Store jobs of several firms, given by id; otherwise as `enqueue_many`."""
     # The proxy `connection` would search for it at each attribute.
     database = transaction.get_connection()
+    if len(specs) > 1:
+        look_up_named_users(spec for _, spec in specs)
     many = len(specs) > BATCH and dialects.current().has_pipelines
     if many and not database.in_atomic_block:
         results, groups = without_waiting(lambda: _store_while_validating(specs))

@@ -23,7 +23,8 @@ from jobs.engine.enqueue import (
     spec_faults,
 )
 from jobs.engine.insert import dispatch, dispatch_groups
-from jobs.engine.new_job import MAX_KEY_LENGTH, EnqueueSpec, new_job
+from jobs.engine.job_arguments import MAX_KEY_LENGTH, look_up_named_users
+from jobs.engine.new_job import EnqueueSpec, new_job
 from jobs.errors import ArgumentsInvalid, Fault
 from jobs.payload_validator import text_faults
 from tenants.models import Firm
@@ -64,15 +65,17 @@ def enqueue_batch(
             firm's.
         MissingTenant: as `enqueue`.
     """
-    given = {"failed": on_failed, "settled": on_settled, "completed": on_completed}
-    callbacks = {event: spec for event, spec in given.items() if spec is not None}
+    by_event = {"failed": on_failed, "settled": on_settled, "completed": on_completed}
+    callbacks = {event: spec for event, spec in by_event.items() if spec is not None}
     if faults := _faults(callbacks, name, batch_id):
         raise ArgumentsInvalid(faults)
     firm_id = firm_in_scope(firm, "enqueue_batch")
     correlation_id = current_correlation_id() or new_correlation_id()
     specs = list_of_specs(specs)
     try:
-        jobs = [new_job(correlated(spec, correlation_id), firm_id) for spec in specs]
+        given = list(specs)
+        look_up_named_users(given)
+        jobs = [new_job(correlated(spec, correlation_id), firm_id) for spec in given]
     except (AttributeError, TypeError):
         refuse_other_than_specs(specs)
         raise

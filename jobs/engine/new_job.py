@@ -10,35 +10,19 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from django.core.exceptions import ValidationError
 from uuid_utils.compat import uuid7
 
-from interfaces.correlation import (
-    MAX_CORRELATION_ID_LENGTH,
-    current_correlation_id,
-    new_correlation_id,
-)
+from interfaces.correlation import current_correlation_id, new_correlation_id
 from jobs import registry
 from jobs.engine.current_job import current_job
+from jobs.engine.job_arguments import SPAN_RANGE, argument_faults, user_id
 from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
-from jobs.models import JobQueue
-from jobs.payload_validator import (
-    encode_payload,
-    moment_faults,
-    number_faults,
-    parse_payload,
-    text_faults,
-)
+from jobs.payload_validator import encode_payload, parse_payload
 from jobs.registry import JobPayload, JobType
 from jobs.registry.payload import made_defaults
 from jobs.states import CountedBy, OnConflict, Priority
 
-MAX_KEY_LENGTH = 200
-MAX_ATTEMPTS = 32_767
-MAX_UNITS = 2**31 - 1
 NORMAL = Priority.NORMAL.value
-_SPAN_RANGE = f"must be above 0 and at most {LONGEST_WAIT_SECONDS:,} seconds"
-PRIORITIES = (min(Priority), max(Priority))
 
 
 # Not frozen: to make one would take three times as long.
@@ -131,7 +115,7 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
         model.correlation_id,
         _priority(declared) if spec.priority is None else spec.priority,
         declared.retry.max_attempts if spec.max_attempts is None else spec.max_attempts,
-        None if spec.user is None else _user_id(declared, spec.user),
+        None if spec.user is None else user_id(declared, spec.user),
         running.job_id if running and running.firm_id == firm_id else None,
         spec.at,
         0.0 if spec.delay is None else _seconds(declared, "delay", spec.delay),
@@ -147,7 +131,7 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
         None if spec.on_conflict is None else _on_conflict(declared, spec, idempotency_key),
         None if spec.max_wait is None else _max_wait(declared, spec),
     )
-    if faults := _argument_faults(job):
+    if faults := argument_faults(job):
         raise PayloadInvalid(declared.name, faults)
     return job
 
@@ -219,23 +203,10 @@ def _max_wait(declared: JobType, spec: EnqueueSpec) -> float:
     if spec.on_conflict != "debounce":
         fault = Fault("max_wait", "conflict", "is for on_conflict='debounce'")
     elif not 0 < seconds <= LONGEST_WAIT_SECONDS:
-        fault = Fault("max_wait", "out_of_range", _SPAN_RANGE)
+        fault = Fault("max_wait", "out_of_range", SPAN_RANGE)
     else:
         return seconds
     raise PayloadInvalid(declared.name, [fault])
-
-
-def _user_id(declared: JobType, user: Any) -> Any:
-    """Return the model's key of a user, given as such or by its id; None of an anonymous visitor."""
-    try:
-        key = JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
-    except ValidationError as error:
-        fault = Fault("user", "wrong_type", "must be a user, or the id of one")
-        raise PayloadInvalid(declared.name, [fault]) from error
-    if key is None and not getattr(user, "is_anonymous", False):
-        fault = Fault("user", "not_stored", "is not stored yet: save it first")
-        raise PayloadInvalid(declared.name, [fault])
-    return key
 
 
 def _seconds(declared: JobType, name: str, wait: timedelta | float) -> float:
@@ -246,53 +217,3 @@ def _seconds(declared: JobType, name: str, wait: timedelta | float) -> float:
     except (TypeError, ValueError) as error:
         fault = Fault(name, "wrong_type", "must be a timedelta or a number of seconds")
         raise PayloadInvalid(declared.name, [fault]) from error
-
-
-def _argument_faults(job: NewJob) -> list[Fault]:
-    faults = []
-    if not 1 <= len(job.correlation_id) <= MAX_CORRELATION_ID_LENGTH:
-        message = f"must have 1 to {MAX_CORRELATION_ID_LENGTH} characters"
-        faults.append(Fault("correlation_id", "wrong_length", message))
-    if job.priority is not NORMAL:
-        faults += number_faults("priority", job.priority, *PRIORITIES)
-    faults += number_faults("max_attempts", job.max_attempts, 1, MAX_ATTEMPTS)
-    if job.delay or job.run_at is not None or job.expires_at is not None:
-        faults += _time_faults(job)
-    if job.unique_for is not None and not 0 < job.unique_for <= LONGEST_WAIT_SECONDS:
-        faults.append(Fault("unique_for", "out_of_range", _SPAN_RANGE))
-    if job.limit_units != 1:
-        faults += number_faults("limit_units", job.limit_units, 1, MAX_UNITS)
-    keys = (
-        ("lock_key", job.lock_key),
-        ("limit_key", job.limit_key),
-        ("idempotency_key", job.idempotency_key),
-    )
-    for name, key in keys:
-        if key is not None:
-            faults += key_faults(name, key)
-    return faults
-
-
-def key_faults(name: str, key: object) -> list[Fault]:
-    """Return what is wrong with a lock key, limit key or idempotency key."""
-    if not isinstance(key, str):
-        return [Fault(name, "wrong_type", "must be a string")]
-    if 1 <= len(key) <= MAX_KEY_LENGTH and "\x00" not in key:
-        return [] if key.isascii() else list(text_faults(name, key))
-    message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
-    return [Fault(name, "wrong_length", message)]
-
-
-def _time_faults(job: NewJob) -> list[Fault]:
-    faults = []
-    if not 0 <= job.delay <= LONGEST_WAIT_SECONDS:
-        message = f"must be from 0 to {LONGEST_WAIT_SECONDS:,} seconds"
-        faults.append(Fault("delay", "out_of_range", message))
-    if job.run_at is not None and job.delay:
-        faults.append(Fault("delay", "conflict", "give either at or delay"))
-    for name, moment in (("at", job.run_at), ("expires_at", job.expires_at)):
-        if moment is not None:
-            faults += moment_faults(name, moment)
-    if not faults and job.run_at and job.expires_at and job.run_at >= job.expires_at:
-        faults.append(Fault("at", "after_expiry", "the job expires before"))
-    return faults

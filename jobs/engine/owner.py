@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.db import router
 
 from jobs.engine.claim import Claim
 from jobs.engine.transactions import run_alone
@@ -65,6 +66,16 @@ def firm_exists(firm_id: int) -> bool:
     return _exists("firm", firm_id)
 
 
+def user_exists(user_id: Any) -> bool:
+    """Say whether there is such a user, or was within the last seconds."""
+    return _exists("user", user_id)
+
+
+def look_up_users(user_ids: set[Any]) -> None:
+    """Look up users, all at once: then `user_exists` needs no query for those there are."""
+    _look_up("user", user_ids)
+
+
 def forget_owners() -> None:
     """Ask the database again for every firm and user."""
     _seen.clear()
@@ -88,7 +99,9 @@ def _look_up(kind: str, keys: set[Any]) -> None:
         return
     now = time.monotonic()
     model = Firm if kind == "firm" else get_user_model()
-    found = model._base_manager.in_bulk(asked)
+    # Not a replica, which may be behind.
+    rows = model._base_manager.using(router.db_for_write(model))
+    found = rows.in_bulk(asked)
     if len(_seen) >= MOST_KNOWN:
         _seen.clear()
     for key in asked:

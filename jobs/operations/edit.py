@@ -13,9 +13,9 @@ from django.db import transaction
 from jobs import registry
 from jobs.engine.admission import admit
 from jobs.engine.clock import database_now
+from jobs.engine.job_arguments import MAX_UNITS, key_faults
 from jobs.engine.job_wait import read_job
 from jobs.engine.locks import ReleasedCapacity
-from jobs.engine.new_job import MAX_UNITS, key_faults
 from jobs.engine.redaction import canonical_json
 from jobs.engine.requeue import requeue_pending
 from jobs.engine.wakeup import wake

@@ -22,7 +22,7 @@ from django.db import (
 )
 from uuid_utils.compat import uuid7
 
-from interfaces.missing_tables import missing_table
+from interfaces.database_faults import not_migrated, unusable
 from jobs.conf import lease_seconds
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import class_path, message_of
@@ -100,7 +100,7 @@ class SharedState:
     def break_by(self, error: BaseException, thread: str) -> None:
         """Have the worker end; for a mistake in code or schema, for good: another would end too."""
         # What the database says of a statement names columns and indexes, never values.
-        why = {"error": missing_table(error) or message_of(error)} if is_mistake(error) else {}
+        why = {"error": not_migrated(error) or message_of(error)} if is_mistake(error) else {}
         emit(
             Event.WORKER_BROKEN,
             thread=thread,
@@ -166,7 +166,11 @@ class Outage:
         if is_mistake(error):
             raise error
         if self._failures == 0:
-            emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
+            emit(
+                Event.DATABASE_AWAY,
+                error_class=type(error).__name__,
+                error=unusable(error) or message_of(error),
+            )
         connection.close()
         pause = min(
             FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 6),

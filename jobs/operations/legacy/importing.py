@@ -19,7 +19,8 @@ from interfaces.correlation import new_correlation_id
 from jobs import registry
 from jobs.engine.clock import database_now
 from jobs.engine.enqueue import enqueue_many
-from jobs.engine.new_job import MAX_KEY_LENGTH, EnqueueSpec
+from jobs.engine.job_arguments import MAX_KEY_LENGTH
+from jobs.engine.new_job import EnqueueSpec
 from jobs.errors import Fault, LegacyImportInvalid
 from jobs.models import IdempotencyKey
 from jobs.operations.legacy.finished import store_finished
@@ -181,6 +182,7 @@ def _import_rows(
         IdempotencyKey.objects.filter(key__in=list(keys.values())).values_list("key", flat=True)
     )
     waiting, finished = [], []
+    now = database_now()
     for raw in rows:
         if keys[str(raw["key"])] in known:
             part.already_there += 1
@@ -194,6 +196,8 @@ def _import_rows(
             finished.append(row)
         elif row.payload is None:
             part.skip(row.id, row.faults)
+        elif row.expires_unbegun(now):
+            part.skip(row.id, [Fault("expires_at", "past", "it expired before it could begin")])
         else:
             waiting.append(row)
     imported = _enqueue(waiting, spec, part) | _store(finished, spec, part)

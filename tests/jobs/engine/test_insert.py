@@ -14,11 +14,13 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.db import connection, transaction
 from django.db.transaction import TransactionManagementError
+from django.test.utils import CaptureQueriesContext
 from django.utils.functional import SimpleLazyObject
 
 from interfaces.correlation import correlation
 from jobs.engine import insert
 from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
+from jobs.engine.owner import forget_owners
 from jobs.errors import PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
 from jobs.queue import EnqueueSpec, aenqueue, enqueue, enqueue_batch, enqueue_many
@@ -212,10 +214,18 @@ ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
     ({"at": date(2026, 1, 1)}, "at", "wrong_type"),
     ({"expires_at": 1}, "expires_at", "wrong_type"),
     ({"at": NOON, "expires_at": NOON}, "at", "after_expiry"),
+    ({"expires_at": datetime(2001, 1, 1, tzinfo=UTC)}, "expires_at", "past"),
+    ({"delay": timedelta(days=3660), "expires_at": NOON}, "delay", "after_expiry"),
     ({"delay": "soon"}, "delay", "wrong_type"),
     ({"delay": 10**400}, "delay", "out_of_range"),
     ({"unique_for": []}, "unique_for", "wrong_type"),
     ({"user": get_user_model()(username="x")}, "user", "not_stored"),
+    ({"user": 9999}, "user", "unknown"),
+    ({"user": "9999"}, "user", "unknown"),
+    ({"user": 2**63}, "user", "wrong_type"),
+    ({"user": -1}, "user", "unknown"),
+    ({"user": "ada"}, "user", "wrong_type"),
+    ({"user": []}, "user", "wrong_type"),
     ({"idempotency_key": UUID(int=1)}, "idempotency_key", "wrong_type"),
     ({"idempotency_key": 7}, "idempotency_key", "wrong_type"),
     ({"idempotency_key": "\ud800"}, "idempotency_key", "surrogate"),
@@ -235,6 +245,20 @@ def test_an_impossible_argument_is_refused_by_name(firm, arguments, field, code)
         enqueue("test.work", firm=firm, **arguments)
     assert [(fault["field"], fault["code"]) for fault in caught.value.errors] == [(field, code)]
     assert rows(JobQueue) == []
+
+
+@pytest.mark.req("J-01", "J-06")
+@pytest.mark.parametrize("store", [enqueue_many, enqueue_batch])
+def test_users_named_by_their_ids_are_looked_up_at_once(firm, store):
+    users = [UserFactory(username=f"user{n}") for n in range(5)]
+    forget_owners()
+    with CaptureQueriesContext(connection) as asked:
+        store([EnqueueSpec("test.work", user=str(user.pk)) for user in users], firm=firm)
+    assert sum('FROM "auth_user"' in query["sql"] for query in asked.captured_queries) == 1
+    assert {job.user_id for job in rows(JobQueue)} == {user.pk for user in users}
+    with pytest.raises(PayloadInvalid, match="user: no user has the id 9999"):
+        store([EnqueueSpec("test.work", user=user) for user in (users[0], 9999)], firm=firm)
+    assert len(rows(JobQueue)) == len(users)
 
 
 @pytest.mark.req("J-06")

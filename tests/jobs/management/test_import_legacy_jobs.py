@@ -125,6 +125,22 @@ def test_a_table_of_one_type_becomes_jobs_and_history(import_emails: Import, fir
     assert rows(DeadLetterQueue) == []
 
 
+@pytest.mark.req("J-08")
+def test_what_expired_before_it_could_begin_is_skipped(import_emails: Import) -> None:
+    with connection.cursor() as cursor:
+        kind = "datetime" if connection.vendor == "sqlite" else "timestamptz"
+        for name in ("expires_at", "run_at"):
+            cursor.execute(f"ALTER TABLE email_processing_jobs ADD COLUMN {name} {kind}")
+        row = "UPDATE email_processing_jobs SET expires_at = %s, run_at = %s WHERE id = %s"
+        first, second = (f"00000000-0000-4000-8000-00000000000{n}" for n in (1, 2))
+        cursor.execute(row, ["2026-02-02 08:00:00+00:00", None, first])
+        cursor.execute(row, ["2999-02-02 08:00:00+00:00", "2999-02-03 08:00:00+00:00", second])
+    done = import_emails("--json")
+    assert done.code == 0, done.err
+    assert (done.json["enqueued"], done.json["skipped"]) == (0, 4)
+    assert skipped(done)[:2] == [(first, "expires_at", "past"), (second, "expires_at", "past")]
+
+
 def test_a_second_run_imports_nothing_and_another_firm_has_its_own(
     import_emails: Import, other_firm: Firm
 ) -> None:

@@ -1,0 +1,50 @@
+"""What to say of a database that cannot be used as it is: in one line, with what mends it."""
+
+from __future__ import annotations
+
+import re
+
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
+
+UNDEFINED_TABLE, UNDEFINED_COLUMN = "42P01", "42703"
+# A role that may only read, or a database that does: no mistake of the code's.
+READ_ONLY, NO_PRIVILEGE = "25006", "42501"
+NO_TABLE = re.compile(r"no such table")
+NO_COLUMN = re.compile(r"no such column|table \S+ has no column named")
+NO_OPTION = "invalid connection option"
+MEND = "run manage.py migrate"
+MOST_CHARACTERS = 400
+
+
+def not_migrated(error: BaseException) -> str:
+    """Return a line that names the missing table or column and what to do; empty for any other error."""
+    if not isinstance(error, DatabaseError):
+        return ""
+    said = str(error).partition("\n")[0]
+    undefined = _state(error) in (UNDEFINED_TABLE, UNDEFINED_COLUMN)
+    if not undefined and not NO_TABLE.match(said) and not NO_COLUMN.match(said):
+        return ""
+    return f"{said}: {MEND}"
+
+
+def unusable(error: BaseException) -> str:
+    """Return a line that says why the database cannot be used; empty where a statement was at fault.
+
+    It is away, refuses the role, takes no writes, is no database or has no room.
+    """
+    if not isinstance(error, DatabaseError | InterfaceError):
+        return ""
+    of_the_database = isinstance(error, OperationalError | InterfaceError)
+    said = " ".join(str(error).split())[:MOST_CHARACTERS] or type(error).__name__
+    # SQLite's "file is not a database" has no class of its own, and an option's name has a wrong one.
+    misnamed = type(error) is DatabaseError or said.startswith(NO_OPTION)
+    if not of_the_database and not misnamed and _state(error) not in (READ_ONLY, NO_PRIVILEGE):
+        return ""
+    # PostgreSQL names itself; SQLite does not say which file.
+    name = f" {connection.settings_dict['NAME']}" if connection.vendor == "sqlite" else ""
+    return f"the database{name} cannot be used: {said}"
+
+
+def _state(error: BaseException) -> str | None:
+    state: str | None = getattr(error.__cause__, "sqlstate", None)
+    return state

@@ -1,0 +1,157 @@
+"""Checks the arguments of a job to enqueue: its user, its times, its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ValidationError
+
+from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
+from jobs.engine.clock import database_now
+from jobs.engine.current_job import current_job
+from jobs.engine.dialects.base import frozen_at
+from jobs.engine.owner import look_up_users, user_exists
+from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
+from jobs.models import JobQueue
+from jobs.payload_validator import moment_faults, number_faults, text_faults
+from jobs.registry import JobType
+from jobs.states import Priority
+
+if TYPE_CHECKING:
+    from jobs.engine.new_job import EnqueueSpec, NewJob
+
+MAX_KEY_LENGTH = 200
+MAX_ATTEMPTS = 32_767
+MAX_UNITS = 2**31 - 1
+MOST_ID = 2**63 - 1
+NORMAL = Priority.NORMAL.value
+PRIORITIES = (min(Priority), max(Priority))
+SPAN_RANGE = f"must be above 0 and at most {LONGEST_WAIT_SECONDS:,} seconds"
+
+
+def user_id(declared: JobType, user: Any) -> Any:
+    """Return the model's key of a user, given as such or by its id; None of an anonymous visitor.
+
+    Raises:
+        PayloadInvalid: it is neither, or no user has the id.
+    """
+    try:
+        key = _key_of_user(user)
+    except ValidationError as error:
+        fault = Fault("user", "wrong_type", "must be a user, or the id of one")
+        raise PayloadInvalid(declared.name, [fault]) from error
+    if key is None and not getattr(user, "is_anonymous", False):
+        fault = Fault("user", "not_stored", "is not stored yet: save it first")
+        raise PayloadInvalid(declared.name, [fault])
+    # Who has the row has seen it; an id may be of anything.
+    if key is not None and not hasattr(user, "pk") and not user_exists(key):
+        raise PayloadInvalid(declared.name, [Fault("user", "unknown", f"no user has the id {key}")])
+    return key
+
+
+def _key_of_user(user: Any) -> Any:
+    """Return the user's key.
+
+    Raises:
+        ValidationError: it is none that a user can have.
+    """
+    key = JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
+    # The databases cannot be asked for these.
+    beyond = isinstance(key, int) and not -MOST_ID <= key <= MOST_ID
+    if beyond or (isinstance(key, str) and any(text_faults("user", key))):
+        raise ValidationError("no user can have this id")
+    return key
+
+
+def look_up_named_users(specs: Iterable[EnqueueSpec]) -> None:
+    """Look up at once the users that are named by their ids, each of which `user_id` would look up."""
+    named = set()
+    for spec in specs:
+        if spec.user is not None and not hasattr(spec.user, "pk"):
+            # What is no id is refused with the other faults of its job.
+            with suppress(ValidationError):
+                named.add(_key_of_user(spec.user))
+    if named:
+        look_up_users(named)
+
+
+def argument_faults(job: NewJob) -> list[Fault]:
+    """Return what is wrong with what the caller gave beside the payload."""
+    faults = []
+    if not 1 <= len(job.correlation_id) <= MAX_CORRELATION_ID_LENGTH:
+        message = f"must have 1 to {MAX_CORRELATION_ID_LENGTH} characters"
+        faults.append(Fault("correlation_id", "wrong_length", message))
+    if job.priority is not NORMAL:
+        faults += number_faults("priority", job.priority, *PRIORITIES)
+    faults += number_faults("max_attempts", job.max_attempts, 1, MAX_ATTEMPTS)
+    if job.delay or job.run_at is not None or job.expires_at is not None:
+        faults += _time_faults(job)
+    if job.unique_for is not None and not 0 < job.unique_for <= LONGEST_WAIT_SECONDS:
+        faults.append(Fault("unique_for", "out_of_range", SPAN_RANGE))
+    if job.limit_units != 1:
+        faults += number_faults("limit_units", job.limit_units, 1, MAX_UNITS)
+    keys = (
+        ("lock_key", job.lock_key),
+        ("limit_key", job.limit_key),
+        ("idempotency_key", job.idempotency_key),
+    )
+    for name, key in keys:
+        if key is not None:
+            faults += key_faults(name, key)
+    return faults
+
+
+def key_faults(name: str, key: object) -> list[Fault]:
+    """Return what is wrong with a lock key, limit key or idempotency key."""
+    if not isinstance(key, str):
+        return [Fault(name, "wrong_type", "must be a string")]
+    if 1 <= len(key) <= MAX_KEY_LENGTH and "\x00" not in key:
+        return [] if key.isascii() else list(text_faults(name, key))
+    message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
+    return [Fault(name, "wrong_length", message)]
+
+
+def _time_faults(job: NewJob) -> list[Fault]:
+    faults = []
+    if not 0 <= job.delay <= LONGEST_WAIT_SECONDS:
+        message = f"must be from 0 to {LONGEST_WAIT_SECONDS:,} seconds"
+        faults.append(Fault("delay", "out_of_range", message))
+    if job.run_at is not None and job.delay:
+        faults.append(Fault("delay", "conflict", "give either at or delay"))
+    for name, moment in (("at", job.run_at), ("expires_at", job.expires_at)):
+        if moment is not None:
+            faults += moment_faults(name, moment)
+    if not faults and job.expires_at is not None:
+        faults += _expiry_faults(job, job.expires_at)
+    return faults
+
+
+def _expiry_faults(job: NewJob, expires_at: datetime) -> list[Fault]:
+    """Return the fault of a job that would expire without having had its time.
+
+    Only its order counts in a handler, which is late where the queue is: what it enqueues too late
+    is stored, and fails as expired.
+    """
+    if job.run_at is not None and job.run_at >= expires_at:
+        return [Fault("at", "after_expiry", "the job expires before")]
+    if current_job() is not None:
+        return []
+    if _is_over(expires_at, 0):
+        return [Fault("expires_at", "past", "must be in the future")]
+    if job.delay and _is_over(expires_at, job.delay):
+        return [Fault("delay", "after_expiry", "the job expires before")]
+    return []
+
+
+def _is_over(moment: datetime, delay: float) -> bool:
+    """Say whether the moment is no later than `delay` seconds from now.
+
+    The database's clock decides; it is asked only where this machine's says so, or a test stopped it.
+    """
+    wait = timedelta(seconds=delay)
+    if frozen_at.get() is None and moment > datetime.now(UTC) + wait:
+        return False
+    return moment <= database_now() + wait
