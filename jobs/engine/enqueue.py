@@ -290,14 +290,3 @@ def _id_of(firm: object) -> int:
     if firm_id is None or (isinstance(firm, int) and not firm_exists(firm_id)):
         raise ArgumentsInvalid([Fault("firm", "unknown", f"no firm has the id {firm_id}")])
     return firm_id
-
-
-def refuse_other_firm(firm: Firm | int | None, own_id: int) -> None:
-    """Refuse `firm` for a child of a job of the firm `own_id`.
-
-    Raises:
-        ArgumentsInvalid: it is another one.
-    """
-    if firm is not None and getattr(firm, "pk", firm) != own_id:
-        message = "must be the job's own: for another one call jobs.queue.enqueue(…, firm=…)"
-        raise ArgumentsInvalid([Fault("firm", "not_possible", message)])

@@ -14,7 +14,7 @@ from jobs.engine.clock import database_now
 from jobs.engine.current_job import current_job
 from jobs.engine.dialects.base import frozen_at
 from jobs.engine.owner import look_up_users, user_exists
-from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
+from jobs.errors import LONGEST_WAIT_SECONDS, ArgumentsInvalid, Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.payload_validator import moment_faults, number_faults, text_faults
 from jobs.registry import JobType
@@ -22,6 +22,7 @@ from jobs.states import Priority
 
 if TYPE_CHECKING:
     from jobs.engine.new_job import EnqueueSpec, NewJob
+    from tenants.models import Firm
 
 MAX_KEY_LENGTH = 200
 MAX_ATTEMPTS = 32_767
@@ -112,6 +113,17 @@ def key_faults(name: str, key: object) -> list[Fault]:
         return [] if key.isascii() else list(text_faults(name, key))
     message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
     return [Fault(name, "wrong_length", message)]
+
+
+def refuse_other_firm(firm: Firm | int | None, own_id: int) -> None:
+    """Refuse `firm` for a child of a job of the firm `own_id`.
+
+    Raises:
+        ArgumentsInvalid: it is another one.
+    """
+    if firm is not None and getattr(firm, "pk", firm) != own_id:
+        message = "must be the job's own: for another one call jobs.queue.enqueue(…, firm=…)"
+        raise ArgumentsInvalid([Fault("firm", "not_possible", message)])
 
 
 def _time_faults(job: NewJob) -> list[Fault]:

@@ -18,8 +18,8 @@ from interfaces.plain_json import unstorable_return
 from interfaces.redaction import redact
 from jobs.engine.claim import Claim
 from jobs.engine.current_job import Signals, in_event_loop
-from jobs.engine.enqueue import EnqueueResult, enqueue, enqueue_many, refuse_other_firm
-from jobs.engine.job_arguments import key_faults
+from jobs.engine.enqueue import EnqueueResult, enqueue, enqueue_many
+from jobs.engine.job_arguments import key_faults, refuse_other_firm
 from jobs.engine.lease import still_held
 from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.steps import NotStorable, find_step, save_progress, save_step
