@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from math import ceil
 
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
 # The queue's hot statements are planned anew until they have been used this often on a connection.
 PREPARED_AT_USE = 3
 LONGEST_SILENCE_SECONDS = 10.0
@@ -24,3 +27,19 @@ def silence_options(lease_seconds: float) -> dict[str, int]:
         "keepalives_idle": probe,
         "keepalives_interval": probe,
     }
+
+
+def listen_address(text: str) -> str:
+    """Return the address that LISTEN connects to, `off`, or nothing.
+
+    Raises:
+        ValueError: it is none of them.
+    """
+    address = text.strip()
+    if address != "off":
+        try:
+            conninfo_to_dict(address)
+        except ProgrammingError:
+            # libpq would repeat what was given, which may be a password.
+            raise ValueError("must be off, or an address: postgres://user@host/name") from None
+    return address

@@ -17,11 +17,13 @@ from typing import Any, TypeVar
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from config.database import listen_address
 from config.discord import public_key, users
 from config.email import CONSOLE, Email, check_sender, parse_email_url
 from config.errors import EnvironmentInvalid
 from config.generated_key import generated_key
 from config.llm import LLM, read_llm
+from config.numbers import number_above_zero, whole_number
 from config.web_address import parse_web_address
 from tenants.key_ring import KeyRing, new_key
 
@@ -66,21 +68,11 @@ def _choice(name: str, choices: tuple[str, ...], default: str) -> str:
 
 
 def _positive(name: str, default: float) -> float:
-    raw = _text(name, str(default))
-    try:
-        value = float(raw)
-    except ValueError:
-        raise EnvironmentInvalid(name, f"must be a number; it is {raw!r}") from None
-    if not 0 < value < float("inf"):
-        raise EnvironmentInvalid(name, f"must be above zero; it is {raw!r}")
-    return value
+    return number_above_zero(name, _text(name, str(default)))
 
 
 def _count(name: str, default: int, *, least: int = 1) -> int:
-    raw = _text(name, str(default))
-    if not (raw.isascii() and raw.isdigit() and int(raw) >= least):
-        raise EnvironmentInvalid(name, f"must be a whole number from {least}; it is {raw!r}")
-    return int(raw)
+    return whole_number(name, _text(name, str(default)), least)
 
 
 def _truth(name: str, default: str = "false") -> bool:
@@ -91,12 +83,17 @@ def _truth(name: str, default: str = "false") -> bool:
     return words[raw.lower()]
 
 
+def _listed(name: str) -> list[str]:
+    """Return what stands between commas, without the blanks around it."""
+    return [one.strip() for one in _text(name).split(",") if one.strip()]
+
+
 def _allowed_hosts() -> list[str]:
-    return _read("ALLOWED_HOSTS", partial(_environment.list, default=LOOPBACK_HOSTS))
+    return _listed("ALLOWED_HOSTS") or LOOPBACK_HOSTS
 
 
 def _list_of(name: str, pattern: str, what: str) -> list[str]:
-    values: list[str] = _read(name, partial(_environment.list, default=[]))
+    values = _listed(name)
     for value in values:
         if not re.fullmatch(pattern, value):
             raise EnvironmentInvalid(name, f"must be {what}; one is {value!r}")
@@ -153,7 +150,7 @@ def _field_encryption_keys() -> tuple[str, ...]:
 
     A service that answers to more, and connects no mailbox to Google, needs none.
     """
-    keys = tuple(key.strip() for key in _text("FIELD_ENCRYPTION_KEYS").split(",") if key.strip())
+    keys = tuple(_listed("FIELD_ENCRYPTION_KEYS"))
     if not keys and set(_allowed_hosts()) <= set(LOOPBACK_HOSTS):
         keys = (generated_key(_var_dir() / "field_encryption_key", new_key),)
     if not keys and _gmail_backend() == "google":
@@ -214,9 +211,11 @@ class Env:
     secret_key: str = field(default_factory=_secret_key)
     allowed_hosts: list[str] = field(default_factory=_allowed_hosts)
     database: dict[str, Any] = field(default_factory=_database)
-    listen_database_url: str = _by(_text, "LISTEN_DATABASE_URL")
+    listen_database_url: str = _by(
+        _read, "LISTEN_DATABASE_URL", lambda name: listen_address(_text(name))
+    )
     embedded_worker: bool = _by(_truth, "EMBEDDED_WORKER")
-    require_rls: bool = _by(_read, "REQUIRE_RLS", partial(_environment.bool, default=False))
+    require_rls: bool = _by(_truth, "REQUIRE_RLS")
     trusted_proxies: int = _by(_count, "TRUSTED_PROXIES", 0, least=0)
     csrf_trusted_origins: list[str] = field(
         default_factory=partial(

@@ -7,7 +7,16 @@ from datetime import datetime, timedelta
 # Beyond these years, time zones and margins exceed the range of Python's and the databases' dates.
 FIRST_YEAR = 1970
 LAST_YEAR = 9000
+# Fifty years: what a setting counts from now stays in them. By the unit that ends the setting's name.
+LONGEST = {"DAYS": 18_262, "HOURS": 438_288, "MINUTES": 26_297_280, "SECONDS": 1_577_836_800}
+# Of what is counted in no time.
+MOST = 1_000_000
 YEARS = f"a year from {FIRST_YEAR} to {LAST_YEAR}"
+
+
+def most_of(setting: str) -> int:
+    """Return the largest number that is of use as this setting."""
+    return LONGEST.get(setting.rpartition("_")[2], MOST)
 
 
 def is_in_range(moment: datetime) -> bool:

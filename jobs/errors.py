@@ -68,6 +68,10 @@ class Fault:
     code: str
     message: str
 
+    def __str__(self) -> str:
+        # Some are not of one field.
+        return f"{self.field}: {self.message}" if self.field else self.message
+
 
 class _Faults:
     """Lists field, code and message of each fault as `errors`."""
@@ -86,8 +90,7 @@ class PayloadInvalid(EnqueueError, _Faults, code="payload_invalid"):
     def __init__(self, job_type: str, faults: list[Fault]) -> None:
         self.job_type = job_type
         self.faults = faults
-        text = "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
-        super().__init__(f"{job_type} refused: {text}")
+        super().__init__(f"{job_type} refused: {'; '.join(str(fault) for fault in faults)}")
 
 
 class UnknownJobType(PayloadInvalid, code="unknown_job_type"):
@@ -108,7 +111,7 @@ class ArgumentsInvalid(JobError, _Faults, code="arguments_invalid"):
 
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults
-        super().__init__("; ".join(f"{fault.field}: {fault.message}" for fault in faults))
+        super().__init__("; ".join(str(fault) for fault in faults))
 
 
 class ScheduleInvalid(ArgumentsInvalid, code="schedule_invalid"):

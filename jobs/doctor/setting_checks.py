@@ -10,6 +10,8 @@ from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
+from interfaces.moments import most_of
+
 # The tag of the checks that a worker waits for.
 TAG = "jobs"
 SECONDS = ("JOB_LEASE_SECONDS", "JOB_POLL_SECONDS")
@@ -61,9 +63,13 @@ def _numbers() -> Iterator[CheckMessage]:
     for name in SECONDS:
         if not _is_above_zero(getattr(settings, name, 1), float):
             yield _wrong(name, "a number above 0")
+        elif float(getattr(settings, name, 1)) > most_of(name):
+            yield _wrong(name, f"at most {most_of(name):,}")
     for name in COUNTS:
         if not _is_above_zero(getattr(settings, name, 1), int):
             yield _wrong(name, "a whole number from 1")
+        elif int(getattr(settings, name, 1)) > most_of(name):
+            yield _wrong(name, f"at most {most_of(name):,}")
 
 
 def _is_above_zero(value: Any, convert: type[int] | type[float]) -> bool:

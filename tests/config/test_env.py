@@ -183,7 +183,36 @@ WRONG = [
     ("DISCORD_PUBLIC_KEY", "ab12"),
     ("DISCORD_USERS", "ada@acme.example"),
     ("SYNC_FULL_DAYS", "x"),
+    ("REQUIRE_RLS", "enabled"),
+    ("REQUIRE_RLS", "ture"),
+    ("LISTEN_DATABASE_URL", "hunter2"),
+    ("LISTEN_DATABASE_URL", "mysql://user:hunter2@db.example/mail"),
+    ("JOB_LEASE_SECONDS", "1e308"),
+    ("JOB_RETENTION_DAYS", "9" * 30),
+    ("WORKER_CONCURRENCY", "9" * 5000),
+    ("WORKER_CONCURRENCY", "1000001"),
+    ("SYNC_FULL_INTERVAL_HOURS", "438289"),
+    ("SECURE_HSTS_SECONDS", "1577836801"),
+    ("LABEL_BACKLOG_DAYS", "18263"),
 ]
+
+
+@pytest.mark.req("E-01")
+def test_blanks_around_what_is_listed_do_not_count(environment):
+    environment.setenv("ALLOWED_HOSTS", " localhost, 127.0.0.1 ,")
+    environment.setenv("CSRF_TRUSTED_ORIGINS", "https://a.example, https://b.example")
+    env = read_env()
+    assert env.allowed_hosts == ["localhost", "127.0.0.1"]
+    assert env.csrf_trusted_origins == ["https://a.example", "https://b.example"]
+    environment.setenv("ALLOWED_HOSTS", " ")
+    assert read_env().allowed_hosts == ["localhost", "127.0.0.1", "[::1]"]
+
+
+@pytest.mark.req("E-01", "T-02")
+@pytest.mark.parametrize("yes", ["1", "true", "on"])
+def test_what_is_asked_for_is_required(environment, yes):
+    environment.setenv("REQUIRE_RLS", yes)
+    assert read_env().require_rls
 
 
 @pytest.mark.req("E-01")

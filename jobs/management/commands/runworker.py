@@ -7,11 +7,11 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.core.checks import Tags
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from jobs import VERSION, conf, registry
@@ -29,27 +29,31 @@ from jobs.worker.worker import WorkerLoop, WorkerOptions
 
 DEFAULT_GRACE_SECONDS = 25.0
 EXIT_REPLACE_ME = 75
+# More handlers or processes than any machine can have.
+MOST_AT_ONCE = 10_000
+MOST_JOBS, MOST_DIGITS = 10**15, 20
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
+def _whole(most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:MOST_DIGITS]) <= most:
+            raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {most:,}")
+        return int(text)
+
+    return read
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError("must be zero or more seconds")
     return value
 
 
-def _port(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 65_535:
-        raise argparse.ArgumentTypeError("must be from 1 to 65535")
-    return value
+_port = _whole(65_535)
 
 
 class Command(BaseCommand):
@@ -116,7 +120,7 @@ class Command(BaseCommand):
 def _add_serving(parser: CommandParser) -> None:
     parser.add_argument(
         "--concurrency",
-        type=_positive,
+        type=_whole(MOST_AT_ONCE),
         default=conf.worker_concurrency(),
         metavar="N",
         help="handlers at a time (default: %(default)s)",
@@ -171,7 +175,9 @@ def _add_ending(parser: CommandParser) -> None:
         action="store_true",
         help="leave schedules to other workers; a burst always does",
     )
-    parser.add_argument("--max-jobs", type=_positive, metavar="N", help="end after this many jobs")
+    parser.add_argument(
+        "--max-jobs", type=_whole(MOST_JOBS), metavar="N", help="end after this many jobs"
+    )
     parser.add_argument(
         "--poll-interval",
         type=_seconds,
@@ -191,7 +197,7 @@ def _add_ending(parser: CommandParser) -> None:
 def _add_processes(parser: CommandParser) -> None:
     parser.add_argument(
         "--processes",
-        type=_positive,
+        type=_whole(MOST_AT_ONCE),
         default=1,
         metavar="N",
         help="worker processes (default: %(default)s)",
@@ -246,7 +252,7 @@ def _serve(
     loop = WorkerLoop(options, slots)
     stop_on_sigterm(loop.stop, supervised=slots is not None)
     if health_port:
-        serve_health(health_host, health_port, loop.is_ready)
+        _serve_health(health_host, health_port, loop.is_ready)
     tune_garbage_collector()
     try:
         loop.run()
@@ -261,6 +267,14 @@ def _serve(
     # The collection at exit would go through everything that was ever imported.
     gc.freeze()
     return 0
+
+
+def _serve_health(host: str, port: int, ready: Callable[[], bool]) -> None:
+    try:
+        serve_health(host, port, ready)
+    except OSError as error:
+        why = f"cannot listen on {host}:{port}: {error.strerror or error}"
+        raise CommandError(f"argument --health-port: {why}") from error
 
 
 def tune_garbage_collector() -> None:

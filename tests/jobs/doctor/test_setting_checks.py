@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -30,6 +31,15 @@ def test_a_number_of_no_use_is_named(settings: Any, name: str, value: object) ->
     told = said()["jobs.E007"]
     assert told.startswith(f"{name} must be a ")
     assert told.endswith(f"; it is {value!r}.")
+
+
+@pytest.mark.parametrize("name", [*SECONDS, *COUNTS])
+@pytest.mark.parametrize("value", [10**12, "1000000000000"])
+def test_a_number_that_leaves_the_calendar_is_named(
+    settings: Any, name: str, value: object
+) -> None:
+    setattr(settings, name, value)
+    assert re.fullmatch(rf"{name} must be at most [\d,]+; it is {value!r}\.", said()["jobs.E007"])
 
 
 @pytest.mark.parametrize("value", [0.5, "0.5", 30])

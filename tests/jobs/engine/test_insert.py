@@ -20,7 +20,7 @@ from django.utils.functional import SimpleLazyObject
 from interfaces.correlation import correlation
 from jobs.engine import insert
 from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
-from jobs.engine.owner import forget_owners
+from jobs.engine.owner import firm_exists, forget_owners, user_exists
 from jobs.errors import PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
 from jobs.queue import EnqueueSpec, aenqueue, enqueue, enqueue_batch, enqueue_many
@@ -424,3 +424,22 @@ def test_a_transaction_that_will_roll_back_takes_no_job(firm, key):
             enqueue_many([spec], firm=firm)
     # The connection is as good as before.
     assert enqueue("noop", {}, firm=firm).created
+
+
+class Replicas:
+    """Sends reads to a replica, which has not heard of anything yet."""
+
+    def db_for_read(self, model: type[Any], **_: Any) -> str:
+        return "replica"
+
+    def db_for_write(self, model: type[Any], **_: Any) -> str:
+        return "default"
+
+
+@pytest.mark.req("J-11", "A-01")
+def test_who_exists_is_asked_of_the_primary(firm, settings):
+    user = UserFactory(username="ada")
+    forget_owners()
+    settings.DATABASE_ROUTERS = [f"{__name__}.Replicas"]
+    assert user_exists(user.pk)
+    assert firm_exists(firm.pk)

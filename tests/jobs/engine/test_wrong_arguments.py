@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.errors import ArgumentsInvalid, PayloadInvalid
+from jobs.errors import ArgumentsInvalid, EditInvalid, Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.operations.schedules import create_schedule
 from jobs.queue import (
@@ -211,3 +211,8 @@ def test_the_call_that_needs_a_firm_is_named(
 ) -> None:
     with pytest.raises(MissingTenant, match=f"^{call.__name__}: there are several firms"):
         call(*arguments)
+
+
+def test_a_fault_of_no_field_is_told_without_one() -> None:
+    refused = EditInvalid([Fault("", "required", "give a time"), Fault("at", "x", "is past")])
+    assert str(refused) == "give a time; at: is past"

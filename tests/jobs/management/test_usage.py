@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.core.management import load_command_class
+from django.core.management import CommandError, load_command_class
 
+from jobs.management.commands import runworker
 from jobs.models import JobQueue, Pause
 from jobs.states import Status
 from tenants.models import Firm
@@ -82,3 +85,35 @@ def test_a_job_that_cannot_be_run_says_why(run: Runner, firm: Firm) -> None:
         JobQueue.objects.update(status=Status.CANCELED)
     refused = run("jobs", "run", str(held.pk), "--inline")
     assert "It is not waiting: its status is canceled." in refused.err
+
+
+@pytest.mark.req("W-01")
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("--concurrency", "a whole number from 1 to 10,000"),
+        ("--processes", "a whole number from 1 to 10,000"),
+        ("--max-jobs", "a whole number from 1 to"),
+        ("--health-port", "a whole number from 1 to 65,535"),
+        ("--grace", "zero or more seconds"),
+        ("--poll-interval", "zero or more seconds"),
+    ],
+)
+@pytest.mark.parametrize("wrong", ["many", "", "-1", "nan", "\u0663", "9" * 5000])
+def test_a_worker_names_an_argument_of_no_use(option: str, says: str, wrong: str) -> None:
+    if "seconds" in says and wrong == "\u0663":
+        pytest.skip("Python reads it as a number")
+    parser = load_command_class("jobs", "runworker").create_parser("manage.py", "runworker")
+    with pytest.raises(CommandError, match=f"argument {option}: must be {says}"):
+        parser.parse_args([f"{option}={wrong}"])
+
+
+@pytest.mark.req("W-01")
+def test_a_port_that_is_taken_is_told_in_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        told = f"argument --health-port: cannot listen on 127.0.0.1:{port}: Address already in use"
+        with pytest.raises(CommandError, match=f"^{re.escape(told)}$"):
+            runworker._serve_health("127.0.0.1", port, lambda: True)

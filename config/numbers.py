@@ -1,0 +1,41 @@
+"""Reads the numbers among the environment's variables."""
+
+from __future__ import annotations
+
+from config.errors import EnvironmentInvalid
+from interfaces.moments import most_of
+
+# More than enough for a number that is too large; Python refuses to read thousands.
+MOST_DIGITS = 20
+
+
+def whole_number(name: str, raw: str, least: int) -> int:
+    """Return the variable's whole number.
+
+    Raises:
+        EnvironmentInvalid: it is none, or of no use.
+    """
+    if not (raw.isascii() and raw.isdigit() and int(raw[:MOST_DIGITS]) >= least):
+        raise EnvironmentInvalid(name, f"must be a whole number from {least}; it is {raw!r}")
+    return int(_not_beyond(name, raw, int(raw[:MOST_DIGITS])))
+
+
+def number_above_zero(name: str, raw: str) -> float:
+    """Return the variable's number.
+
+    Raises:
+        EnvironmentInvalid: it is none, or of no use.
+    """
+    try:
+        value = float(raw)
+    except ValueError:
+        raise EnvironmentInvalid(name, f"must be a number; it is {raw!r}") from None
+    if not value > 0:
+        raise EnvironmentInvalid(name, f"must be above zero; it is {raw!r}")
+    return _not_beyond(name, raw, value)
+
+
+def _not_beyond(name: str, raw: str, value: float) -> float:
+    if value > most_of(name):
+        raise EnvironmentInvalid(name, f"must be at most {most_of(name):,}; it is {raw!r}")
+    return value
