@@ -122,7 +122,8 @@ def _sender() -> str:
 
 
 def _var_dir() -> Path:
-    var_dir = Path(_text("VAR_DIR", str(BASE_DIR / "var")))
+    # Empty means unset: the keys that are kept there would lie among the code.
+    var_dir = Path(_text("VAR_DIR") or BASE_DIR / "var")
     var_dir.mkdir(parents=True, exist_ok=True)
     return var_dir
 

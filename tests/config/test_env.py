@@ -46,6 +46,14 @@ def test_nothing_needs_to_be_configured(environment, tmp_path):
 
 
 @pytest.mark.req("E-01")
+def test_no_key_lies_among_the_code_where_its_folder_is_empty(environment, tmp_path):
+    environment.setenv("VAR_DIR", "")
+    environment.chdir(tmp_path)
+    read_env()
+    assert [one.name for one in tmp_path.iterdir()] == ["var"]
+
+
+@pytest.mark.req("E-01")
 def test_each_variable_is_read(environment, tmp_path):
     for name, value in {
         "DATABASE_URL": "postgres://app:pw@db.example:5433/mail",
