@@ -24,6 +24,7 @@ from jobs.queries.bulk import (
     canary_in_words,
     details_of_run,
     selection_in_words,
+    why_canary_waits,
     why_run_waits,
 )
 from jobs.queries.durations import in_words
@@ -148,7 +149,10 @@ def _canary(run: BulkRun) -> str:
         return "The canary passed."
     if not run.has_canary_out:
         return f"The canary of {run.canary_size:,} goes first."
-    return f"Waiting for the jobs of the canary of {run.canary_size:,}."
+    waits = f"Waiting for the jobs of the canary of {run.canary_size:,}"
+    reasons = why_canary_waits(run) if run.state == BulkState.RUNNING else []
+    why = "; ".join(reason.detail for reason in reasons)
+    return f"{waits}: {why}." if why else f"{waits}."
 
 
 def _stranded(run: BulkRun, job_status: str) -> str:

@@ -30,6 +30,8 @@ from jobs.states import (
 from tenants.models import Firm
 
 CAUSES_SHOWN = 50
+# Of so many waiting jobs of a canary it is asked why they wait.
+CANARIES_ASKED = 5
 # Jobs that a bulk operation can be for; of dead letters it is the open ones.
 _ELIGIBLE: dict[BulkOperation, frozenset[Status]] = {
     BulkOperation.RETRY: RETRYABLE,
@@ -181,6 +183,15 @@ def canary_in_words(run: BulkRun) -> str | None:
 def why_run_waits(run: BulkRun) -> list[WaitReason]:
     """Return what keeps the job of a run that is not over from going on."""
     return _why_waiting(run, _job_of(run))
+
+
+def why_canary_waits(run: BulkRun) -> list[WaitReason]:
+    """Return what keeps a job of the run's canary from running: the first that anything does."""
+    first = BulkMember.objects.filter(run=run, state=MemberState.DONE).order_by("target_id")
+    ids = list(first.values_list("job_id", flat=True)[: run.canary_size])
+    jobs = JobQueue.objects.select_related("firm").defer(*LARGE_COLUMNS)
+    waiting = jobs.filter(pk__in=ids, status=Status.PENDING).order_by("job_id")[:CANARIES_ASKED]
+    return next(filter(None, map(why_waiting, waiting)), [])
 
 
 def _job_of(run: BulkRun) -> JobQueue | None:

@@ -401,6 +401,18 @@ def test_a_run_that_no_worker_serves_says_so_and_since_when(
     assert "Its job waits" not in operator.get(page).content.decode()
 
 
+def test_a_run_says_what_the_jobs_of_its_canary_wait_for(operator: Client, acme: FirmRows) -> None:
+    letters = dead_letters(acme.firm, 2)
+    confirm(operator, choose(operator, LETTERS, "reprocess", letters), reason="", canary_size="1")
+    (run,) = started()
+    with all_firms("test"):
+        WorkerFactory(job_types=["dlq_bulk"])
+    do_step(run.pk, acme.firm, run.job_id, row(run.job_id).lease_token)
+    progress = operator.get(reverse("admin:jobs_bulkrun_progress", args=[run.pk])).json()
+    assert "canary of 1: no live worker serves the type noop" in progress["canary"]
+    assert progress["waits"] == ""
+
+
 def test_a_time_that_the_page_never_wrote_is_none(operator: Client, acme: FirmRows) -> None:
     page = choose(operator, LETTERS, "discard", [acme.dead_letter])
     for wrong in ("soon", "2026-01-01T00:00:00", "9999-12-31T23:59:59-23:59"):
