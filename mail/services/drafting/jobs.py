@@ -149,7 +149,7 @@ def draft_on_request(
         is_last_attempt=is_last_attempt,
     )
     notes = next(iter(foreign_drafts(task)), None)
-    return write_draft(replace(task, instruction=_order(notes)), notes)
+    return write_draft(replace(task, instruction=_order(notes) or _left_order(task)), notes)
 
 
 def _leave_drafted(
@@ -177,6 +177,17 @@ def _leave_drafted(
 def _order(notes: GmailDraft | None) -> str:
     """Return what the person noted: above the marker, or everything where there is none."""
     return "" if notes is None else notes.above[:MAX_INSTRUCTION_LENGTH]
+
+
+def _left_order(task: DraftTask) -> str:
+    """Return what an attempt before this one kept of notes, which are in the trash since.
+
+    It may have been about an older message, and its draft gives way to this one.
+    """
+    with firm_scope(task.account.firm_id):
+        rows = Draft.objects.filter(thread=task.thread, status=DraftStatus.WRITING)
+        begun = rows.filter(origin=DraftOrigin.MANUAL).exclude(instruction="").order_by("-pk")
+        return begun.values_list("instruction", flat=True).first() or ""
 
 
 def draft_unstored(

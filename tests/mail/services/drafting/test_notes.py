@@ -7,7 +7,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from jobs.testing import run_job
+from jobs.testing import frozen_time, run_job
 from mail.gmail.simulator.faults import LOST_REQUEST
 from mail.labels import LabelKey
 from mail.models import MAX_INSTRUCTION_LENGTH, Draft, EventType, MailEvent
@@ -30,7 +30,7 @@ from tests.mail.draft_kit import (
     synced,
     versions,
 )
-from tests.mail.mail_kit import Mailbox, drain, stored, without_drafts
+from tests.mail.mail_kit import Mailbox, drain, letter, stored, without_drafts
 from tests.queue_kit import later
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
@@ -119,3 +119,21 @@ def test_an_order_that_no_row_can_keep_stays_beside_the_rework(mailbox: Mailbox)
     texts = [draft.get_content() for draft in in_gmail(mailbox)]
     assert len(texts) == 2
     assert "the end." in texts[1]
+
+
+def test_notes_are_kept_for_the_answer_to_what_came_before_the_second_attempt(
+    mailbox: Mailbox,
+) -> None:
+    arrived = noted(mailbox, "Say that we close in August.")
+    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+    mailbox.simulator.order_fault(LOST_REQUEST, method="drafts.create")
+    # However long this takes, the next attempt is not due.
+    with frozen_time():
+        synced(mailbox)
+        assert (listed(mailbox), versions()) == ([], [("manual", "writing", 0)])
+        mailbox.receive(letter("Re: Price list", "And you?", reply_to_id="<q1@customer.example>"))
+        synced(mailbox)
+    with later(3600):
+        drain()
+    assert versions() == [("manual", "canceled", 0), ("manual", "ready", 0)]
+    assert stored(Draft)[-1].instruction == "Say that we close in August."
