@@ -30,6 +30,7 @@ from mail.services.drafting.requests import enqueue_manual_draft
 from mail.services.drafting.task import (
     MOST_REWORKS,
     DraftTask,
+    is_answered_since,
     refuse,
     skipped,
     why_not_answered,
@@ -132,6 +133,8 @@ def draft_on_request(
                 return left
         if message is None:
             return skipped("The thread has no message from anybody else")
+        if is_answered_since(account, message, job_id):
+            return skipped("The person has answered since")
         reason = SUGGESTS_ONLY if suggests else why_not_answered(account, message)
         if reason:
             # No draft, but what the thread is the person has said all the same.

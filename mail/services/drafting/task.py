@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from jobs.models.ids import id_at
 from mail.gmail.client import GmailClient
 from mail.gmail.mime import OUTBOUND_HEADER
 from mail.models import Draft, DraftOrigin, EventType, MailAccount, MailThread, Message
 from mail.rules.automated import AutomatedKind, automated_signal
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.sending.compose import answered_addresses, stored_headers
+from mail.services.timelines.correspondents import MOST_OF_A_THREAD, of_same_correspondent
 from mail.services.timelines.events import record_event
-from mail.services.timelines.threads import is_discarded
+from mail.services.timelines.threads import is_discarded, newest_first
 from mail.text.parsed import Address
 
 MOST_REWORKS = 3
@@ -60,6 +62,18 @@ def why_not_answered(account: MailAccount, message: Message) -> str:
             header = name if signal.kind == AutomatedKind.ROBOT_SENDER else signal.header
             return f"Nobody reads an answer: {kind}, by the header {header}"
     return ""
+
+
+def is_answered_since(account: MailAccount, message: Message, job_id: UUID) -> bool:
+    """Say whether the person has answered who wrote the message since this job was asked for.
+
+    Must run in the firm's scope.
+    """
+    columns = ("outgoing", "internal_date", "sender_address", "sender_name", "headers", "to", "cc")
+    thread = newest_first(message.thread).only(*columns)[:MOST_OF_A_THREAD]
+    theirs = of_same_correspondent(message, thread, own_addresses(account))
+    # The ids of jobs tell when they were stored.
+    return any(one.outgoing and id_at(one.internal_date) > job_id for one in theirs)
 
 
 def recipients_of(account: MailAccount, message: Message) -> tuple[Address, ...]:

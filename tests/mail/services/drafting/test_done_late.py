@@ -1,6 +1,8 @@
-"""A thread that the person marked done, while Mailroom could not yet see to it."""
+"""What the person said of a thread by a label while Mailroom could not yet see to it."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -9,7 +11,9 @@ from mail.labels import LabelKey
 from mail.services.mailboxes.modes import pause_mailbox, resume_writing
 from tests.mail.draft_kit import (
     QUESTION,
+    answer_by_hand,
     asked,
+    finished,
     give_label,
     in_gmail,
     prepared,
@@ -18,7 +22,7 @@ from tests.mail.draft_kit import (
     the_thread,
     versions,
 )
-from tests.mail.mail_kit import Mailbox, drain, letter
+from tests.mail.mail_kit import OWNER, Mailbox, drain, letter
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
@@ -58,6 +62,31 @@ def test_what_came_since_stays_in_the_inbox_and_is_answered(mailbox: Mailbox) ->
     assert versions() == [("automatic", "ready", 0)]
     assert len(in_gmail(mailbox)) == 1
     assert LabelKey.OUTBOX in state_labels(mailbox, question)
+
+
+def test_no_draft_is_made_of_what_the_person_has_answered_since(mailbox: Mailbox) -> None:
+    arrived = asked(prepared(mailbox), text="The parcel left today.")
+    pause_mailbox(mailbox.account)
+    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+    synced(mailbox)
+    answer = letter("Re: Price list", "Thank you. When will it arrive?", sender=OWNER,
+                    to="anna@customer.example", reply_to_id="<q1@customer.example>")  # fmt: skip
+    mailbox.receive(answer, labels=("SENT",), at=datetime.now(UTC) + timedelta(minutes=2))
+    synced(mailbox)
+    resumed(mailbox)
+    assert in_gmail(mailbox) == []
+    assert [one["reason"] for one in finished("manual_draft")] == ["The person has answered since"]
+    assert the_thread().classification == "waiting"
+    assert state_labels(mailbox, arrived) == {LabelKey.WAITING}
+
+
+def test_one_is_made_of_what_was_answered_before_the_person_asked(mailbox: Mailbox) -> None:
+    arrived = asked(prepared(mailbox), text="The parcel left today.")
+    answer_by_hand(mailbox)
+    synced(mailbox)
+    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+    synced(mailbox)
+    assert versions() == [("manual", "ready", 0)]
 
 
 def test_what_came_since_is_done_with_where_it_is_marked_itself(mailbox: Mailbox) -> None:
