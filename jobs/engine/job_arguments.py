@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
 
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
-from jobs.engine.clock import database_now
-from jobs.engine.current_job import current_job
-from jobs.engine.dialects.base import frozen_at
 from jobs.engine.owner import look_up_users, user_exists
 from jobs.errors import LONGEST_WAIT_SECONDS, ArgumentsInvalid, Fault, PayloadInvalid
 from jobs.models import JobQueue
@@ -136,34 +132,6 @@ def _time_faults(job: NewJob) -> list[Fault]:
     for name, moment in (("at", job.run_at), ("expires_at", job.expires_at)):
         if moment is not None:
             faults += moment_faults(name, moment)
-    if not faults and job.expires_at is not None:
-        faults += _expiry_faults(job, job.expires_at)
+    if not faults and job.run_at and job.expires_at and job.run_at >= job.expires_at:
+        faults.append(Fault("at", "after_expiry", "the job expires before"))
     return faults
-
-
-def _expiry_faults(job: NewJob, expires_at: datetime) -> list[Fault]:
-    """Return the fault of a job that would expire without having had its time.
-
-    Only its order counts in a handler, which is late where the queue is: what it enqueues too late
-    is stored, and fails as expired.
-    """
-    if job.run_at is not None and job.run_at >= expires_at:
-        return [Fault("at", "after_expiry", "the job expires before")]
-    if current_job() is not None:
-        return []
-    if _is_over(expires_at, 0):
-        return [Fault("expires_at", "past", "must be in the future")]
-    if job.delay and _is_over(expires_at, job.delay):
-        return [Fault("delay", "after_expiry", "the job expires before")]
-    return []
-
-
-def _is_over(moment: datetime, delay: float) -> bool:
-    """Say whether the moment is no later than `delay` seconds from now.
-
-    The database's clock decides; it is asked only where this machine's says so, or a test stopped it.
-    """
-    wait = timedelta(seconds=delay)
-    if frozen_at.get() is None and moment > datetime.now(UTC) + wait:
-        return False
-    return moment <= database_now() + wait

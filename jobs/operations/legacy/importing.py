@@ -182,7 +182,6 @@ def _import_rows(
         IdempotencyKey.objects.filter(key__in=list(keys.values())).values_list("key", flat=True)
     )
     waiting, finished = [], []
-    now = database_now()
     for raw in rows:
         if keys[str(raw["key"])] in known:
             part.already_there += 1
@@ -196,8 +195,8 @@ def _import_rows(
             finished.append(row)
         elif row.payload is None:
             part.skip(row.id, row.faults)
-        elif row.expires_unbegun(now):
-            part.skip(row.id, [Fault("expires_at", "past", "it expired before it could begin")])
+        elif row.expires_before_due():
+            part.skip(row.id, [Fault("expires_at", "after_expiry", "it expires before it is due")])
         else:
             waiting.append(row)
     imported = _enqueue(waiting, spec, part) | _store(finished, spec, part)

@@ -70,10 +70,10 @@ class LegacyRow:
         """Return the first of these times that the row has."""
         return next((found for role in roles if (found := read_time(self.raw.get(role)))), None)
 
-    def expires_unbegun(self, now: datetime) -> bool:
-        """Say whether its time is over, or will be before it is due."""
-        expires = self.time("expires")
-        return expires is not None and expires <= max(now, self.time("due") or now)
+    def expires_before_due(self) -> bool:
+        """Say whether its time is over before it is due."""
+        due, expires = self.time("due"), self.time("expires")
+        return due is not None and expires is not None and expires <= due
 
 
 def read_row(raw: Mapping[str, Any], shape: Shape, mapped: Mapped, firm_id: int) -> LegacyRow:

@@ -214,8 +214,6 @@ ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
     ({"at": date(2026, 1, 1)}, "at", "wrong_type"),
     ({"expires_at": 1}, "expires_at", "wrong_type"),
     ({"at": NOON, "expires_at": NOON}, "at", "after_expiry"),
-    ({"expires_at": datetime(2001, 1, 1, tzinfo=UTC)}, "expires_at", "past"),
-    ({"delay": timedelta(days=3660), "expires_at": NOON}, "delay", "after_expiry"),
     ({"delay": "soon"}, "delay", "wrong_type"),
     ({"delay": 10**400}, "delay", "out_of_range"),
     ({"unique_for": []}, "unique_for", "wrong_type"),

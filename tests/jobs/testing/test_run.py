@@ -146,7 +146,7 @@ class TestDrain:
             assert drain().counts == {"completed": 1}
 
     def test_expired_jobs_fail_without_a_run(self) -> None:
-        late = enqueue("kit.add", delay=30, expires_at=database_now() + timedelta(seconds=60))
+        late = enqueue("kit.add", delay=60, expires_at=database_now() + timedelta(seconds=60))
         with frozen_time() as clock:
             clock.tick(hours=1)
             assert drain().ran == ()
