@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from interfaces.stored_json import UnreadableJSON
 from jobs import registry
 from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faults
 from jobs.errors import PayloadInvalid
@@ -40,8 +41,11 @@ def why_refused(job: JobQueue) -> str:
     declared = registry.find(job.job_type)
     if declared is None:
         return "its type is unknown here"
+    payload: object = job.payload
+    if isinstance(payload, UnreadableJSON):
+        return "it is nested too deeply to be read"
     try:
-        parse_payload(declared, json.dumps(job.payload), job.firm_id)
+        parse_payload(declared, json.dumps(payload), job.firm_id)
     except PayloadInvalid as error:
         return "; ".join(f"{fault.field}: {fault.message}" for fault in error.faults)
     return ""

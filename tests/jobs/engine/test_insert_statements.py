@@ -11,7 +11,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from jobs.engine import enqueue as door
-from jobs.engine import insert, new_job, wakeup
+from jobs.engine import insert, job_arguments, wakeup
 from jobs.engine.wakeup import AnnouncedJob, listen_conninfo
 from jobs.errors import PayloadInvalid
 from jobs.models import JobQueue
@@ -238,7 +238,7 @@ def test_what_is_refused_undoes_what_was_stored_before_it(firm, small_batches, s
 @pytest.mark.parametrize("place", [0, 3, 6])
 def test_what_the_database_refuses_undoes_the_rest(firm, small_batches, monkeypatch, place):
     # Past the check at the door, so that only the table's own is left.
-    monkeypatch.setattr(new_job, "PRIORITIES", (0, 9))
+    monkeypatch.setattr(job_arguments, "PRIORITIES", (0, 9))
     specs = [EnqueueSpec("test.work", priority=9 if n == place else 1) for n in range(7)]
     with pytest.raises(IntegrityError, match="job_priority_known"):
         enqueue_many(specs, firm=firm)

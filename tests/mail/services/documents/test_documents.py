@@ -9,9 +9,9 @@ import pytest
 from django.db.models import Q
 from pytest_django import Settings
 
-from jobs.errors import LeaseLost
+from jobs.errors import Retryable
 from jobs.queue import enqueue
-from jobs.testing import assert_idempotent, run_job
+from jobs.testing import assert_idempotent, frozen_time, run_job
 from mail.models import Connection, Document, MailAccount, Message, RequestKind
 from mail.services.documents import documents
 from mail.services.documents.search import find_messages
@@ -214,11 +214,13 @@ def test_a_kill_before_a_step_is_stored_leaves_one_document(mailbox: Mailbox, st
     for before in STEPS[: STEPS.index(step)]:
         run_job(only(jobs(before)))
     status = only(stored(Document)).status
-    killed = {"_go_on": LeaseLost("killed")} if step != STEPS[-1] else {"index_some": LeaseLost("")}
-    with patch.multiple(documents, **{name: _raising(error) for name, error in killed.items()}):
+    last_call = "_go_on" if step != STEPS[-1] else "index_some"
+    with patch.multiple(documents, **{last_call: _raising(Retryable("killed"))}):
         run_job(only(jobs(step)))
     assert only(stored(Document)).status == status
-    drain()
+    with frozen_time() as clock:
+        clock.tick(hours=1)
+        drain()
     assert (only(stored(Document)).status, found(mailbox.firm)) == ("read", 1)
 
 
