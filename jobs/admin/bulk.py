@@ -18,6 +18,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
+from django.contrib.admin.utils import model_ngettext
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
@@ -172,7 +173,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             messages.error(request, NOTHING_LEFT)
             return HttpResponseRedirect(self._list_address(listing))
         total = sum(run.total for run in runs)
-        messages.success(request, f"Started for {total:,} {self.opts.verbose_name_plural}.")
+        messages.success(request, f"Started for {total:,} {model_ngettext(self.opts, total)}.")
         if len(runs) > 1:
             return HttpResponseRedirect(reverse("admin:jobs_bulkrun_changelist"))
         back = urlencode({"back": self._list_address(listing)})

@@ -194,7 +194,8 @@ def test_all_that_match_the_filter_really_are_all_and_the_filter_is_kept(
 
 
 def test_an_address_that_leads_elsewhere_is_no_way_back(operator: Client, acme: FirmRows) -> None:
-    confirm(operator, choose(operator, LETTERS, "reprocess", dead_letters(acme.firm, 1)), reason="")
+    page = choose(operator, LETTERS, "reprocess", dead_letters(acme.firm, 1))
+    assert "Started for 1 dead letter." in messages_of(confirm(operator, page, reason=""))
     (run,) = started()
     address = reverse("admin:jobs_bulkrun_change", args=[run.pk])
     for back in ("https://evil.example/", "//evil.example", "javascript:alert(1)"):
