@@ -65,17 +65,16 @@ def enqueue_batch(
             firm's.
         MissingTenant: as `enqueue`.
     """
-    by_event = {"failed": on_failed, "settled": on_settled, "completed": on_completed}
-    callbacks = {event: spec for event, spec in by_event.items() if spec is not None}
+    given = {"failed": on_failed, "settled": on_settled, "completed": on_completed}
+    callbacks = {event: spec for event, spec in given.items() if spec is not None}
     if faults := _faults(callbacks, name, batch_id):
         raise ArgumentsInvalid(faults)
     firm_id = firm_in_scope(firm, "enqueue_batch")
     correlation_id = current_correlation_id() or new_correlation_id()
     specs = list_of_specs(specs)
     try:
-        given = list(specs)
-        look_up_named_users(given)
-        jobs = [new_job(correlated(spec, correlation_id), firm_id) for spec in given]
+        look_up_named_users(specs)
+        jobs = [new_job(correlated(spec, correlation_id), firm_id) for spec in specs]
     except (AttributeError, TypeError):
         refuse_other_than_specs(specs)
         raise
