@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
@@ -87,8 +88,7 @@ def enqueue_batch(
     if stored is None:
         return BatchResult(batch_id, created=False, jobs=[])
     ids, replacing = stored
-    groups = dispatch_groups(jobs)
-    transaction.on_commit(lambda: dispatch(groups), robust=True)
+    transaction.on_commit(partial(dispatch, dispatch_groups(jobs)), robust=True)
     results = [result_of(job, job_id, replacing) for job, job_id in zip(jobs, ids, strict=True)]
     return BatchResult(batch_id, created=True, jobs=results)
 
