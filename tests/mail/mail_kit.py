@@ -190,3 +190,13 @@ def drain() -> list[Outcome]:
     from jobs import testing
 
     return [one.outcome for one in testing.drain().ran]
+
+
+def drain_later(hours: int = 1) -> None:
+    """Run what is due in each of the next hours."""
+    from jobs.testing import frozen_time
+
+    with frozen_time() as clock:
+        for _ in range(hours):
+            clock.tick(hours=1)
+            drain()

@@ -271,30 +271,22 @@ def test_its_last_attempt_exhausts_the_job(run):
     assert outcome.reason is DeadReason.EXHAUSTED
 
 
-@pytest.mark.req("J-11")
-def test_such_a_leaselost_in_a_group_is_an_error_like_any_other(run):
-    outcome = run(raising(ExceptionGroup("tasks", [LeaseLost("locked"), Snooze(seconds=9)])))
-    assert isinstance(outcome, Retry)
-    assert outcome.failure.error_class == "ExceptionGroup"
+# A LeaseLost that is not true asks nothing of the queue, as an error of another kind.
+BESIDE = pytest.mark.parametrize("beside", [ValueError("broken"), LeaseLost("locked")], ids=repr)
 
 
+@BESIDE
 @pytest.mark.req("J-11")
-def test_a_fatal_error_beside_such_a_leaselost_ends_the_job(run):
-    outcome = run(raising(ExceptionGroup("tasks", [LeaseLost("locked"), Fatal("no order")])))
+def test_a_fatal_error_in_a_group_ends_the_job_whatever_is_beside_it(run, beside):
+    outcome = run(raising(ExceptionGroup("tasks", [beside, Fatal("no order")])))
     assert isinstance(outcome, DeadLettered)
     assert (outcome.reason, outcome.failure.message) == (DeadReason.FATAL, "no order")
 
 
+@BESIDE
 @pytest.mark.req("J-11")
-def test_a_fatal_error_in_a_group_ends_the_job_whatever_is_beside_it(run):
-    outcome = run(raising(ExceptionGroup("tasks", [ValueError("broken"), Fatal("no order")])))
-    assert isinstance(outcome, DeadLettered)
-    assert (outcome.reason, outcome.failure.message) == (DeadReason.FATAL, "no order")
-
-
-@pytest.mark.req("J-11")
-def test_other_errors_in_a_group_fail_the_attempt_whatever_is_asked_beside_them(run):
-    outcome = run(raising(ExceptionGroup("tasks", [ValueError("broken"), Snooze(seconds=9)])))
+def test_other_errors_in_a_group_fail_the_attempt_whatever_is_asked_beside_them(run, beside):
+    outcome = run(raising(ExceptionGroup("tasks", [beside, Snooze(seconds=9)])))
     assert isinstance(outcome, Retry)
     assert outcome.failure.error_class == "ExceptionGroup"
 

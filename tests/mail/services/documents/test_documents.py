@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from jobs.errors import Retryable
 from jobs.queue import enqueue
-from jobs.testing import assert_idempotent, frozen_time, run_job
+from jobs.testing import assert_idempotent, run_job
 from mail.models import Connection, Document, MailAccount, Message, RequestKind
 from mail.services.documents import documents
 from mail.services.documents.search import find_messages
@@ -31,7 +31,7 @@ from tests.mail.document_kit import (
     pdf,
     with_attachments,
 )
-from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored, without_drafts
+from tests.mail.mail_kit import Mailbox, drain, drain_later, jobs, only, stored, without_drafts
 from tests.support.ports import reserved_port
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-06")]
@@ -218,9 +218,7 @@ def test_a_kill_before_a_step_is_stored_leaves_one_document(mailbox: Mailbox, st
     with patch.multiple(documents, **{last_call: _raising(Retryable("killed"))}):
         run_job(only(jobs(step)))
     assert only(stored(Document)).status == status
-    with frozen_time() as clock:
-        clock.tick(hours=1)
-        drain()
+    drain_later()
     assert (only(stored(Document)).status, found(mailbox.firm)) == ("read", 1)
 
 

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs.testing import frozen_time
 from mail.labels import LabelKey
 from mail.services.mailboxes.modes import pause_mailbox, resume_writing
 from tests.mail.draft_kit import (
@@ -22,7 +21,7 @@ from tests.mail.draft_kit import (
     the_thread,
     versions,
 )
-from tests.mail.mail_kit import OWNER, Mailbox, drain, letter
+from tests.mail.mail_kit import OWNER, Mailbox, drain_later, letter
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
@@ -39,9 +38,7 @@ def done_while_paused(mailbox: Mailbox) -> str:
 
 def resumed(mailbox: Mailbox) -> None:
     resume_writing(mailbox.account)
-    with frozen_time() as clock:
-        clock.tick(hours=1)
-        drain()
+    drain_later()
 
 
 def answered(mailbox: Mailbox) -> str:

@@ -22,7 +22,7 @@ from tests.mail.draft_kit import (
     the_thread,
     versions,
 )
-from tests.mail.mail_kit import Mailbox, drain, letter, stored
+from tests.mail.mail_kit import Mailbox, drain, drain_later, letter, stored
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
@@ -43,10 +43,7 @@ def sent_then_asked_again(mailbox: Mailbox, *, after: float) -> None:
     # The look is tried again once the draft's job is done.
     mailbox.simulator.order_fault(Fault(503), method="drafts.get")
     synced(mailbox)
-    with frozen_time() as clock:
-        for _ in range(3):
-            clock.tick(hours=1)
-            drain()
+    drain_later(3)
 
 
 def test_a_question_after_it_is_answered_all_the_same(mailbox: Mailbox) -> None:
@@ -70,9 +67,7 @@ def test_one_asked_for_by_hand_stays_though_the_looks_at_the_sent_one_are_late(
     assert versions() == [("automatic", "ready", 0)]
     give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
     synced(mailbox)
-    with frozen_time() as clock:
-        clock.tick(hours=1)
-        drain()
+    drain_later()
     assert versions() == [("automatic", "sent", 0), ("manual", "ready", 0)]
     assert len(listed(mailbox)) == 1
     assert the_thread().status == "drafted"
@@ -87,9 +82,7 @@ def test_a_draft_sent_while_its_rework_fails_is_noted_as_sent(mailbox: Mailbox) 
     assert [status for _, status, _ in versions()] == ["ready", "writing"]
     mailbox.gmail.send_draft(listed(mailbox)[0]["id"])
     synced(mailbox)
-    with frozen_time() as clock:
-        clock.tick(hours=1)
-        drain()
+    drain_later()
     assert [status for _, status, _ in versions()] == ["sent", "canceled"]
     assert the_thread().status == "sent"
     assert LabelKey.OUTBOX not in state_labels(mailbox, arrived)

@@ -21,17 +21,9 @@ from tests.mail.draft_kit import (
     the_thread,
     versions,
 )
-from tests.mail.mail_kit import Mailbox, drain, jobs, letter, stored
+from tests.mail.mail_kit import Mailbox, drain, drain_later, jobs, letter, stored
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
-
-
-def later(hours: int = 1) -> None:
-    """Run what is due in each of the next hours."""
-    with frozen_time() as clock:
-        for _ in range(hours):
-            clock.tick(hours=1)
-            drain()
 
 
 def with_a_dead_rework(mailbox: Mailbox) -> str:
@@ -41,7 +33,7 @@ def with_a_dead_rework(mailbox: Mailbox) -> str:
     for _ in range(5):
         mailbox.simulator.order_fault(Fault(503), method="messages.trash")
     synced(mailbox)
-    later(6)
+    drain_later(6)
     assert [job.status for job in jobs("rework", live=False)] == ["dlq"]
     assert [status for _, status, _ in versions()] == ["ready", "writing"]
     return arrived
@@ -58,7 +50,7 @@ def test_a_newer_question_keeps_its_draft_though_the_one_before_is_withdrawn_lat
     mailbox.receive(letter("Re: Price list", QUESTION, reply_to_id="<q1@customer.example>"))
     synced(mailbox)
     assert [status for _, status, _ in versions()] == ["withdrawn", "ready"]
-    later()
+    drain_later()
     assert [status for _, status, _ in versions()] == ["withdrawn", "ready"]
     assert len(listed(mailbox)) == 1
 
@@ -70,7 +62,7 @@ def test_a_rework_ordered_after_the_withdrawal_stays(mailbox: Mailbox) -> None:
     drain()
     give_label(mailbox, arrived, LabelKey.REWORK)
     synced(mailbox)
-    later()
+    drain_later()
     assert [status for _, status, _ in versions()] == ["replaced", "ready"]
 
 
@@ -93,7 +85,7 @@ def test_a_rework_that_is_to_be_tried_again_is_withdrawn_with_it(mailbox: Mailbo
     assert [status for _, status, _ in versions()] == ["replaced", "writing"]
     mailbox.gmail.trash(arrived)
     synced(mailbox)
-    later()
+    drain_later()
     assert [status for _, status, _ in versions()] == ["replaced", "canceled"]
     assert listed(mailbox) == []
 
@@ -127,7 +119,7 @@ def test_what_may_have_been_written_goes_when_no_answer_is_needed(mailbox: Mailb
     assert (len(listed(mailbox)), versions()) == (1, [("automatic", "writing", 0)])
     give_label(mailbox, arrived, LabelKey.FYI)
     synced(mailbox)
-    later()
+    drain_later()
     assert versions() == [("automatic", "canceled", 0)]
     assert listed(mailbox) == []
     assert the_thread().status == "skipped"
