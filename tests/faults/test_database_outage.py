@@ -132,7 +132,8 @@ def test_a_worker_that_waits_for_its_database_can_be_stopped(
         else f"sqlite:///{tmp_path / 'missing' / 'file'}"
     )
     worker = fleet.start(DATABASE_URL=nowhere)
-    worker.wait_for("worker.database_away")
+    away = worker.wait_for("worker.database_away")
+    assert "cannot be used" in away["error"]
 
     worker.tell(signal.SIGTERM)
 
