@@ -37,10 +37,12 @@ FROM pg_prepared_xacts WHERE database = current_database()
 ORDER BY seconds DESC LIMIT 10
 """
 SLOTS = "SELECT slot_name, active, age(xmin) FROM pg_replication_slots WHERE xmin IS NOT NULL"
-# How sessions of others appear to a role that may not read their statistics.
+# How sessions of others appear to a role that may not read their statistics. The server's own
+# processes appear so too, autovacuum's above all, but without a user.
 HIDDEN = """
 SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND query = '<insufficient privilege>'
+WHERE datname = current_database() AND usesysid IS NOT NULL
+  AND query = '<insufficient privilege>'
 """
 
 

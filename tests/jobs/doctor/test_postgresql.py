@@ -19,12 +19,19 @@ from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.jobs import WorkerFactory
 from tests.jobs.doctor.kit import execute, findings, ill, mend, only_ill
+from tests.postgres import postgres_server
 from tests.queue_kit import table_rows
 from tests.support.backlog import fill
 from tests.support.databases import postgresql_only, unpooled_only
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-06"), postgresql_only]
+
+# What a role sees of those whose statistics it may not read.
+UNSEEN = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND query = '<insufficient privilege>'
+"""
 
 Answer = Callable[[Any, str, list[tuple[Any, ...]]], None]
 
@@ -108,6 +115,31 @@ def test_sessions_that_a_role_may_not_see_are_told_of(answer: Answer) -> None:
     assert found.severity is Severity.NOTICE
     assert found.what == "3 sessions of other roles cannot be seen by this one."
     assert found.mend.startswith("GRANT pg_read_all_stats TO ")
+
+
+def test_an_autovacuum_is_no_session_that_hides() -> None:
+    with postgres_server() as server:
+        folder, port = server.place
+        own = f"host={folder} port={port} user=postgres dbname=postgres"
+        with closing(psycopg.connect(own, autocommit=True)) as superuser:
+            superuser.execute("ALTER SYSTEM SET autovacuum_naptime = '1s'")
+            # So slow that it is still there when it is asked for.
+            superuser.execute("ALTER SYSTEM SET autovacuum_vacuum_cost_delay = '100ms'")
+            superuser.execute("ALTER SYSTEM SET autovacuum_vacuum_cost_limit = 1")
+            superuser.execute("SELECT pg_reload_conf()")
+        with closing(psycopg.connect(server.url, autocommit=True)) as session:
+            session.execute("CREATE TABLE padded AS SELECT n FROM generate_series(1, 99999) AS n")
+            session.execute("DELETE FROM padded")
+
+            def told_of() -> tuple[int, int]:
+                # One snapshot of the view for both.
+                with session.transaction():
+                    (unseen,) = session.execute(UNSEEN).fetchone() or (0,)
+                    (hidden,) = session.execute(snapshots.HIDDEN).fetchone() or (0,)
+                return unseen, hidden
+
+            seen = wait_until(lambda: (told := told_of())[0] and told, "a vacuum runs")
+            assert seen[1] == 0
 
 
 @pytest.mark.parametrize(
