@@ -103,16 +103,18 @@ def claim(
     *,
     categories: tuple[str, ...] = (),
     job_types: tuple[str, ...] = (),
+    quarantined: bool = True,
     starts: bool = False,
 ) -> list[Claim]:
     """Take up to `limit` jobs, in the order they should run, and move the cursor on.
 
     All jobs of a batch have the same priority; only an empty answer means that there are no more.
-    Each has its attempt counted. No transaction may be open. With `starts`, a job that is taken
+    Each has its attempt counted. No transaction may be open. Without `quarantined`, those that are
+    in quarantine are left out. With `starts`, a job that is taken
     alone and is not quarantined comes back as `started`: if the worker dies, that attempt counts,
     so the caller must start it now or release it.
     """
-    wanted = claim_filter(categories, job_types)
+    wanted = claim_filter(categories, job_types, quarantined=quarantined)
     for _ in range(MAX_SCANS):
         taken = pipelined(lambda: _take(worker_id, limit, fair_share, wanted, starts=starts))
         if taken is None:
@@ -145,13 +147,15 @@ def claim_announced(
     *,
     categories: tuple[str, ...] = (),
     job_types: tuple[str, ...] = (),
+    quarantined: bool = True,
 ) -> list[Claim]:
     """Take this job as `claim` takes one with `starts`, whatever comes before it.
 
     That spares the scan, so the caller must have a thread left for what comes before it. Nothing is
     taken where the job may not run now, or its firm has a cap.
     """
-    wanted = _this_job(claim_filter(categories, job_types), job.job_id)
+    served = claim_filter(categories, job_types, quarantined=quarantined)
+    wanted = _this_job(served, job.job_id)
     quotas = [Quota(job.firm_id, 1, capped=False)]
     dialect = dialects.current()
     asked_at = time.monotonic()
@@ -258,18 +262,25 @@ def _refresh_weights(fair_share: FairShare) -> None:
     fair_share.weights_read_at = now
 
 
-def claim_filter(categories: Collection[str] = (), job_types: Collection[str] = ()) -> ClaimFilter:
+def claim_filter(
+    categories: Collection[str] = (), job_types: Collection[str] = (), *, quarantined: bool = True
+) -> ClaimFilter:
     """Return the condition that a job of these categories and types may be claimed now."""
-    return _claim_filter(tuple(categories), tuple(job_types), dialects.current().now_sql())
+    now = dialects.current().now_sql()
+    return _claim_filter(tuple(categories), tuple(job_types), quarantined, now)
 
 
 @lru_cache(maxsize=16)
-def _claim_filter(categories: tuple[str, ...], job_types: tuple[str, ...], now: str) -> ClaimFilter:
+def _claim_filter(
+    categories: tuple[str, ...], job_types: tuple[str, ...], quarantined: bool, now: str
+) -> ClaimFilter:
     sql = (
         f"q.status = 'pending' AND q.scheduled_at <= {now}"
         f" AND (q.expires_at IS NULL OR q.expires_at > {now})"
         f" AND q.attempts < q.max_attempts AND {claim_guard_sql('q')}"
     )
+    if not quarantined:
+        sql += " AND q.deaths = 0"
     named, params = named_sql("q", categories, job_types)
     return ClaimFilter(
         sql=f"{sql} AND {named}" if params else sql,

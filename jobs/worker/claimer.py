@@ -44,18 +44,23 @@ class Claimer:
     def claim(self, wanted: int) -> list[Claim]:
         """Claim up to that many jobs; an empty answer means that there are no more.
 
+        Quarantined ones are left where they are until the pool has room for one.
+
         Raises:
             DatabaseError: some may be claimed or none.
         """
         in_doubt = self.in_doubt and self.release_lost()
         self.in_doubt = True
+        # Without room they would be given back, again and again.
+        quarantined = self._pool.has_room_for_quarantined
         with CLAIM_SECONDS.time(), self._state.turns.working():
-            claims = self._claim_announced() or claim(
+            claims = self._claim_announced(quarantined) or claim(
                 self._state.worker_id,
                 wanted,
                 self._fair_share,
                 categories=self._categories,
                 job_types=self._job_types,
+                quarantined=quarantined,
                 starts=self._pool.ready_threads > 0,
             )
         self.in_doubt = in_doubt
@@ -70,7 +75,7 @@ class Claimer:
         admit(ReleasedCapacity.of_jobs(lost))
         return left
 
-    def _claim_announced(self) -> list[Claim]:
+    def _claim_announced(self, quarantined: bool) -> list[Claim]:
         """Claim the job that the last notification named.
 
         Only while a thread is left for what comes before it, which the next claim finds.
@@ -85,4 +90,5 @@ class Claimer:
             announced,
             categories=self._categories,
             job_types=self._job_types,
+            quarantined=quarantined,
         )

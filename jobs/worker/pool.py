@@ -35,7 +35,7 @@ class Pool:
     """Runs claims on `size` threads and passes their outcomes to `submit`.
 
     `unsettled` returns those of some claims whose outcomes wait there; `on_idle` is called when nothing
-    is buffered or runs any more.
+    is buffered or runs any more, `on_room` when another quarantined claim may have room.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class Pool:
         submit: Callable[[Sequence[Settlement]], None],
         unsettled: Callable[[Sequence[Claim]], list[Claim]],
         on_idle: Callable[[], None],
+        on_room: Callable[[], None],
     ) -> None:
         self._state = state
         self._submit = submit
@@ -57,7 +58,7 @@ class Pool:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._work_available = threading.Condition(self._lock)
-        self._quarantine = Quarantine(self._buffer, self._notes, self._lock, size)
+        self._quarantine = Quarantine(self._buffer, self._notes, self._lock, size, on_room)
         self.running = RunningHandlers(self._lock, self._changed, self._event_loop)
         self._runner = ClaimRunner(
             state, self.running, self._event_loop, self._policy.observe, self._release_claims
@@ -83,6 +84,12 @@ class Pool:
         """How many jobs would start at once, if they were claimed one by one."""
         with self._lock:
             return 0 if self._buffer else self._threads.free
+
+    @property
+    def has_room_for_quarantined(self) -> bool:
+        """Whether a quarantined job that is claimed now would run as soon as there is a process."""
+        with self._lock:
+            return self._quarantine.has_room
 
     def add(self, claims: Sequence[Claim]) -> None:
         """Buffer claims; one that is claimed as started goes to its thread at once."""

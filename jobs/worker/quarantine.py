@@ -24,15 +24,22 @@ NO_PROCESS_DELAY_SECONDS = 10.0
 class Quarantine:
     """A quarantined claim leaves the buffer only when there is a process for it.
 
-    Guarded by the pool's `lock`, which `run` takes itself.
+    Guarded by the pool's `lock`, which `run` takes itself. `on_room` is called whenever a process
+    has become free.
     """
 
     def __init__(
-        self, buffer: PrefetchBuffer, notes: StartNotes, lock: threading.RLock, size: int
+        self,
+        buffer: PrefetchBuffer,
+        notes: StartNotes,
+        lock: threading.RLock,
+        size: int,
+        on_room: Callable[[], None],
     ) -> None:
         self._buffer = buffer
         self._notes = notes
         self._lock = lock
+        self._on_room = on_room
         self._processes = IsolatedProcesses()
         self._most = min(MOST_PROCESSES, max(size - 1, 1))
         # Threads in `run`, and those of them that have no process yet.
@@ -53,6 +60,11 @@ class Quarantine:
     def next(self) -> int:
         """How many buffered claims will run as soon as there is a process."""
         return min(self._buffer.quarantined - self._preparing, self._most - self._running)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another claim would run as soon as there is a process."""
+        return self._buffer.quarantined - self._preparing < self._most - self._running
 
     def begin(self) -> None:
         """Note that a thread is going to `run` a claim."""
@@ -87,6 +99,7 @@ class Quarantine:
         finally:
             with self._lock:
                 self._running -= 1
+            self._on_room()
 
     def end_idle_processes(self) -> None:
         """End the processes that were idle for a while."""

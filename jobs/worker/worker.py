@@ -66,12 +66,14 @@ class WorkerLoop:
         self._give_back_at = 0.0
         self._outage = Outage(self.state.rng, self.state.stopping)
         self._completer = Completer(self.state)
+        self._listener = Listener(self.state)
         self._pool = Pool(
             self.state,
             options.concurrency,
             self._completer.submit,
             self._completer.unsettled,
             self._completer.expect_no_more,
+            self._listener.wake,
         )
         drain = partial(self.stop, drain=True)
         self._heartbeat = Heartbeat(self.state, self._pool, self._info(), self.stop, drain)
@@ -81,7 +83,6 @@ class WorkerLoop:
         # A burst ends with the work there is: it runs no schedules.
         schedules = options.scheduler and not options.burst
         self._maintenance = Maintenance(self.state, self._pending_work, schedules=schedules)
-        self._listener = Listener(self.state)
         self._claimer = Claimer(
             self.state,
             self._pool,

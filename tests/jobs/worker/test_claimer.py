@@ -38,7 +38,8 @@ def new_claimer(threads: int, *, categories: tuple[str, ...] = ()) -> tuple[Clai
     state = SharedState()
     state.lease.worker_id = new_worker()
     completer, listener = Completer(state), Listener(state)
-    pool = Pool(state, threads, completer.submit, completer.unsettled, completer.expect_no_more)
+    submit, unsettled, on_idle = completer.submit, completer.unsettled, completer.expect_no_more
+    pool = Pool(state, threads, submit, unsettled, on_idle, listener.wake)
     return Claimer(state, pool, completer, listener, categories=categories, job_types=()), listener
 
 

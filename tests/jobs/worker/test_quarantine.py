@@ -10,7 +10,7 @@ import pytest
 from jobs.models import Worker
 from jobs.queue import cancel, pause
 from jobs.states import AttemptEnd, Status
-from jobs.worker import isolation, quarantine, running
+from jobs.worker import isolation, prefetch, quarantine, running, worker
 from tenants.scope import all_firms
 from tests.queue_kit import change
 from tests.support.scenario import Scenario
@@ -61,6 +61,30 @@ def test_cancel_reaches_it_and_a_shutdown_gives_it_back(queue: Scenario) -> None
     assert {one.end for one in queue.attempts(kept)} == {AttemptEnd.RELEASED}
     (start,) = queue.journal.starts(job_id=kept)
     wait_until(lambda: not psutil.pid_exists(start.pid), "the end of the process")
+
+
+@pytest.mark.req("W-03")
+def test_what_finds_no_process_stays_in_the_queue_until_there_is_one(
+    queue: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefetch, "LONGEST_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(worker, "GIVE_BACK_SECONDS", 0.0)
+    gate = queue.gate()
+    alone = [quarantined(queue, gate=gate) for _ in range(8)]
+    # Nobody polls in time: what is left has to be claimed when a process becomes free.
+    with working(worker_loop(concurrency=4, burst=False, poll_seconds=600)):
+        wait_until(lambda: len(queue.journal.starts()) == 3, "three processes run a job each")
+        # Before each of these are all that wait.
+        for _ in range(20):
+            queue.wait_until_settled(queue.add())
+        released = [one for job_id in alone for one in queue.attempts(job_id)]
+        assert {one.end for one in released} <= {AttemptEnd.RELEASED}
+        # The first claim may have taken all of them.
+        assert len(released) <= len(alone) - 3
+        gate.open()
+        queue.wait_until_settled(alone)
+
+    assert queue.statuses() == {Status.COMPLETED: 28}
 
 
 @pytest.mark.req("J-23")
