@@ -25,6 +25,9 @@ RETRYABLE = frozenset({Status.DLQ, Status.FAILED, Status.CANCELED})
 # What the members of a batch may be, and which of it is not completed; an index names these.
 UNCOMPLETED = ("pending", "failed", "canceled")
 BATCH_STATES = ("completed", *UNCOMPLETED)
+# Deaths of workers: after so many a job runs alone, and so many are its last.
+QUARANTINE_DEATHS = 2
+MAX_DEATHS = 3
 
 
 class Category(StrEnum):

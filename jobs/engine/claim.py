@@ -29,7 +29,7 @@ from jobs.engine.fair_share import DEFAULT_WEIGHT, LEAST_WEIGHT, FairShare, Visi
 from jobs.engine.limit_sql import blocked_firm_sql, capped_firm_sql, claim_guard_sql
 from jobs.engine.transactions import fetch_pipelined, in_transaction, pipelined
 from jobs.engine.wakeup import AnnouncedJob
-from jobs.states import Priority
+from jobs.states import QUARANTINE_DEATHS, Priority
 
 # Other workers may take everything between scan and take: then scan again.
 MAX_SCANS = 4
@@ -280,7 +280,7 @@ def _claim_filter(
         f" AND q.attempts < q.max_attempts AND {claim_guard_sql('q')}"
     )
     if not quarantined:
-        sql += " AND q.deaths = 0"
+        sql += f" AND q.deaths < {QUARANTINE_DEATHS}"
     named, params = named_sql("q", categories, job_types)
     return ClaimFilter(
         sql=f"{sql} AND {named}" if params else sql,

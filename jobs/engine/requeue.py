@@ -14,10 +14,10 @@ from jobs.engine.limit_sql import held_back_sql
 from jobs.engine.locks import free_job_locks
 from jobs.engine.transactions import fetch, run
 from jobs.errors import KeyHeld, WrongState
-from jobs.states import RETRYABLE
+from jobs.states import QUARANTINE_DEATHS, RETRYABLE
 
-# A job that ran when its worker died starts alone again, and has the other deaths before it anew.
-DEATHS_KEPT_SQL = "CASE WHEN deaths > 0 THEN 1 ELSE 0 END"
+# A job that was quarantined starts alone again, and its next death is its last.
+DEATHS_KEPT_SQL = f"CASE WHEN deaths > {QUARANTINE_DEATHS} THEN {QUARANTINE_DEATHS} ELSE deaths END"
 
 
 def queue_columns_sql(pending: str = "true") -> str:

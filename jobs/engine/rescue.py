@@ -3,10 +3,10 @@
 A worker whose lease is over is marked dead once; from then on its own writes are refused. Its jobs
 become pending again: those whose handler had started with the attempt and a death counted, the
 others with the attempt refunded. Where a supervisor outlives its worker, it reports which claims
-were running; then the lease need not be waited for, and nothing else counts. A quarantined job ran in a process of its own when its worker
-died: its death counts, so that it cannot be tried for ever, but costs no second attempt. The UPDATE
-itself checks the lease token, so a rescuer that was suspended between read and write changes
-nothing.
+were running; then the lease need not be waited for, and nothing else counts. A quarantined job ran
+in a process of its own when its worker died: its death counts nevertheless, so that it cannot be
+tried for ever. The UPDATE itself checks the lease token, so a rescuer that was suspended between
+read and write changes nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Failure
 from jobs.engine.release import lock_in_flight
 from jobs.engine.transactions import fetch, in_transaction, reading, run
-from jobs.engine.transition import Transition, is_quarantined, last_death_reason
+from jobs.engine.transition import Transition, last_death_reason
 from jobs.models.ids import pack_ids, unpack_ids
 from jobs.retry import RetryPolicy
 from jobs.states import AttemptEnd, Status
@@ -42,7 +42,6 @@ WORKER_DIED = replace(
 NOT_STARTED = Failure("NotStarted", "its worker died first")
 # Its handler had not started, or had ended and the outcome was not stored yet.
 NOT_RUNNING = Failure("NotRunning", "its worker died while it was not running")
-STALE_QUARANTINED = Failure("StaleSuspect", "its worker died; it ran in a process of its own")
 # Rows that another transaction has locked are tried again for this long: the dead worker's last
 # statement may still be under way at the server.
 LOCKED_SECONDS = 1.0
@@ -244,18 +243,15 @@ def _started(job: InFlightJob, noted: frozenset[UUID] = frozenset()) -> bool:
 def _transition_of(
     job: InFlightJob, started: bool, rng: Random, *, otherwise: Failure
 ) -> Transition:
-    quarantined = is_quarantined(job.deaths)
-    refund = int(not started or quarantined)
     if not started:
         status = Status.CANCELED if job.cancel_requested else Status.PENDING
-        return Transition(job, status, AttemptEnd.RESCUED, otherwise, refund=refund)
+        return Transition(job, status, AttemptEnd.RESCUED, otherwise, refund=1)
     dead = Transition(
         job,
         Status.CANCELED,
         AttemptEnd.RESCUED,
-        STALE_QUARANTINED if quarantined else WORKER_DIED,
+        WORKER_DIED,
         error=STALE_MESSAGE,
-        refund=refund,
         died=True,
         started=True,
     )
@@ -263,7 +259,7 @@ def _transition_of(
         return dead
     declared = registry.find(job.job_type)
     reason = last_death_reason(
-        deaths=job.deaths, attempts=job.attempts - refund, max_attempts=job.max_attempts
+        deaths=job.deaths, attempts=job.attempts, max_attempts=job.max_attempts
     )
     if reason is None:
         policy = declared.retry if declared else RetryPolicy()

@@ -20,9 +20,8 @@ from jobs.engine.outcomes import (
     Snoozed,
 )
 from jobs.engine.steps import to_json
-from jobs.states import AttemptEnd, DeadReason, Status
+from jobs.states import MAX_DEATHS, QUARANTINE_DEATHS, AttemptEnd, DeadReason, Status
 
-MAX_DEATHS = 3
 # Snoozed to a time that is past, or for none, a job would run in a loop and fill its history.
 SHORTEST_SNOOZE_SECONDS = 1.0
 NO_FAILURE = Failure("", "")
@@ -124,9 +123,9 @@ def result_json(completed: Completed) -> str:
 def is_quarantined(deaths: int) -> bool:
     """Say whether a job with this many deaths runs alone, in a process of its own.
 
-    One death proves nothing: another job of the same process may have caused it.
+    One death proves nothing: another job of the same process, or the machine, may have caused it.
     """
-    return deaths >= 1
+    return deaths >= QUARANTINE_DEATHS
 
 
 def last_death_reason(*, deaths: int, attempts: int, max_attempts: int) -> DeadReason | None:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from jobs import registry
 from jobs.engine.job_wait import read_with_attempts
-from jobs.engine.rescue import NOT_STARTED, STALE, STALE_QUARANTINED
+from jobs.engine.rescue import NOT_STARTED, STALE
 from jobs.execution.context import JobContext
 from jobs.execution.events import Event, subscribe
 from jobs.models import Attempt, JobQueue
@@ -63,7 +63,6 @@ _NOT_COUNTED = frozenset({AttemptEnd.SNOOZED, AttemptEnd.RELEASED})
 # The classes behind the error names that the queue itself stores.
 _QUEUE_ERRORS = {
     STALE.error_class: "jobs.errors.LeaseLost",
-    STALE_QUARANTINED.error_class: "jobs.errors.LeaseLost",
     "Cancel": "jobs.errors.Cancel",
 }
 

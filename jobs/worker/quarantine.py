@@ -1,4 +1,4 @@
-"""Runs quarantined jobs, those with a death, each alone in a process of its own."""
+"""Runs quarantined jobs, of which workers died, each alone in a process of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobs.worker.prefetch import LONGEST_WAIT_SECONDS, PrefetchBuffer
 from jobs.worker.running import StartNotes
 from jobs.worker.threads import Batch
 
-# The death of one worker quarantines all jobs that ran in it: they may neither fill the machine
+# Workers that die quarantine all jobs that ran in two of them: these may neither fill the machine
 # with processes nor take every thread from the others.
 MOST_PROCESSES = 4
 NO_PROCESS_DELAY_SECONDS = 10.0

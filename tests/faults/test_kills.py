@@ -7,8 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from jobs.engine.transition import MAX_DEATHS
-from jobs.states import IN_FLIGHT, AttemptEnd, Status
+from jobs.states import IN_FLIGHT, MAX_DEATHS, AttemptEnd, Status
 from tests.support.invariants import NOT_STARTED
 from tests.support.prefetch import claim_ahead
 from tests.support.scenario import Scenario
@@ -54,13 +53,12 @@ def test_killing_workers_again_and_again_loses_nothing(
     fleet.kill()
 
     jobs = [queue.row(job_id) for job_id in queue.accepted]
-    # Whoever ran in three workers that died looks like poison. However many died, only the first
-    # death costs an attempt: afterwards a job runs in a process of its own.
+    # Whoever ran in three workers that died looks like poison.
     poison = [job.job_id for job in jobs if job.deaths == MAX_DEATHS]
     assert len(poison) <= kills // 3
     completed = [job for job in jobs if job.status == Status.COMPLETED]
     assert len(completed) == jobs_in_all - len(poison)
-    assert all(job.attempts == 1 + min(job.deaths, 1) for job in completed)
+    assert all(job.attempts == 1 + job.deaths for job in completed)
     assert sum(job.deaths for job in jobs) > 0
     queue.check(expected_dead=poison)
 

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.errors import JobTimeout, TransactionLeftOpen
 from jobs.queue import EnqueueSpec
-from jobs.states import Status
+from jobs.states import QUARANTINE_DEATHS, Status
 from tests.queue_kit import change, table_rows
 from tests.support.effectjobs.job_handlers import LEAVINGS, THREADS, Leaving, Thread
 from tests.support.scenario import Scenario
@@ -78,5 +78,5 @@ def add(
     others = queue.enqueue([EnqueueSpec(job_type, {"thread": thread})] * OTHERS)
     if isolated:
         for job_id in (leaver, *others):
-            change(job_id, deaths=1)
+            change(job_id, deaths=QUARANTINE_DEATHS)
     return leaver, others

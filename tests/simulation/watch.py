@@ -15,12 +15,11 @@ from uuid import UUID
 
 from django.db import connection
 
-from jobs.engine.transition import MAX_DEATHS
 from jobs.execution import events
 from jobs.execution.context import JobContext
 from jobs.execution.events import Event
 from jobs.models import DeadLetterQueue, JobQueue
-from jobs.states import IN_FLIGHT, LIVE, DeadReason, Status
+from jobs.states import IN_FLIGHT, LIVE, MAX_DEATHS, QUARANTINE_DEATHS, DeadReason, Status
 from tenants.scope import all_firms
 from tests.simulation.fleet import SIDECAR, Fleet
 from tests.simulation.scheduler import Scheduler
@@ -186,7 +185,7 @@ class Watch:
     def _check_report(self, row: Row, before: Row) -> None:
         """What a supervisor's report takes back counts if it ran, and only then."""
         actor = self._scheduler.current
-        if actor is None or actor.name != SIDECAR or before.deaths:
+        if actor is None or actor.name != SIDECAR or before.deaths >= QUARANTINE_DEATHS:
             return
         ran = before.token in self._ran_at_death[str(before.worker_id)]
         counted = (row.attempts, row.deaths) == (before.attempts, before.deaths + 1)

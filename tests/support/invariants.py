@@ -19,15 +19,13 @@ from tenants.scope import all_firms
 from tests.support.history import Transition, transitions
 from tests.support.journal import Entry, Journal
 
-# Endings that give the attempt back. A rescue gives it back when the handler had not started, or
-# ran alone in a process of its own.
+# Endings that give the attempt back. A rescue gives it back when the handler had not started.
 REFUNDED = frozenset({AttemptEnd.RELEASED, AttemptEnd.SNOOZED})
 # What the errors of such endings are where a request to cancel made canceled jobs of them.
 REFUNDED_ERRORS = frozenset({"Released", ""})
 NOT_STARTED = "NotStarted"
 # Its supervisor knew that it was not running: it had not started, or had ended.
 NOT_RUNNING = "NotRunning"
-ALONE = "StaleSuspect"
 
 
 class Record(Protocol):
@@ -129,9 +127,8 @@ def _check_accounts(
     rescued = [one for one in attempts if one.end == AttemptEnd.RESCUED]
     not_started = [one for one in rescued if one.error_class == NOT_STARTED]
     not_running = [one for one in rescued if one.error_class == NOT_RUNNING]
-    alone = sum(one.error_class == ALONE for one in rescued)
     innocent = len(not_started) + len(not_running)
-    refunds = innocent + alone + sum(_gave_back(one) for one in attempts)
+    refunds = innocent + sum(_gave_back(one) for one in attempts)
     assert job.attempts == claims - refunds, f"{job}: {claims} claims, {refunds} given back"
     assert job.attempts <= job.max_attempts
     assert job.deaths == len(rescued) - innocent, f"{job}: {job.deaths} deaths"

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from jobs.engine.dialects.base import Column, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, Quota, Range, named_sql
+from jobs.states import QUARANTINE_DEATHS
 
 # A loose index scan: from each firm with ready jobs to the next, range after range, until enough
 # firms have work or the priority of those that have is behind. OFFSET 0 keeps the planner from
@@ -71,7 +72,8 @@ WITH RECURSIVE {lanes}picked AS MATERIALIZED (
 UPDATE jobs_jobqueue AS j
 SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now},
     started_at = CASE
-        WHEN %s::boolean AND (SELECT count(*) FROM picked) = 1 AND j.deaths = 0 THEN {now} END,
+        WHEN %s::boolean AND (SELECT count(*) FROM picked) = 1 AND j.deaths < {alone_from}
+            THEN {now} END,
     lease_token = nextval('jobs_lease_token'), worker_id = %s, updated_at = {now}
 FROM picked
 WHERE j.job_id = picked.job_id
@@ -180,7 +182,14 @@ def _take_sql(wanted: ClaimFilter, rows: str, now: str, columns: str, capped: bo
         picks = f"SELECT one.* FROM lane CROSS JOIN LATERAL ({picks}) AS one"
     if lanes or capped:
         picks = FIRST_DUE_SQL.format(picks=picks)
-    return CLAIM_SQL.format(lanes=lanes, quotas=rows, pick=picks, now=now, columns=columns)
+    return CLAIM_SQL.format(
+        lanes=lanes,
+        quotas=rows,
+        pick=picks,
+        now=now,
+        columns=columns,
+        alone_from=QUARANTINE_DEATHS,
+    )
 
 
 def _least(column: str, query: str, lanes: str) -> str:

@@ -18,11 +18,12 @@ from jobs.engine.dialects import sqlite_claim
 from jobs.engine.dialects.base import Answer, Column, Dialect, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
 from jobs.engine.dialects.sqlite_cursors import ModuleCursor
+from jobs.states import QUARANTINE_DEATHS
 
 CLAIM_SQL = """
 UPDATE jobs_jobqueue AS j
 SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now},
-    started_at = CASE WHEN %s AND j.deaths = 0 THEN {now} END,
+    started_at = CASE WHEN %s AND j.deaths < {alone_from} THEN {now} END,
     lease_token = r.token, worker_id = %s, updated_at = {now}
 FROM {rows} WHERE j.job_id = r.job_id
 RETURNING {columns}
@@ -196,7 +197,12 @@ class SqliteDialect(Dialect):
         )
         # SQLite's RETURNING does not accept the table's alias.
         cursor.execute(
-            CLAIM_SQL.format(now=now, rows=rows, columns=self.claimed_columns_sql()),
+            CLAIM_SQL.format(
+                now=now,
+                rows=rows,
+                columns=self.claimed_columns_sql(),
+                alone_from=QUARANTINE_DEATHS,
+            ),
             [starts, self.value(Column.UUID, worker_id), *params],
         )
         taken: list[tuple[Any, ...]] = cursor.fetchall()

@@ -220,7 +220,7 @@ def test_a_job_taken_alone_counts_as_started_where_the_caller_starts_it(firm, ad
 
 @pytest.mark.req("J-14")
 @pytest.mark.parametrize(
-    ("others", "deaths", "starts"), [(0, 0, False), (1, 0, True), (0, 1, True)]
+    ("others", "deaths", "starts"), [(0, 0, False), (1, 0, True), (0, 2, True)]
 )
 def test_no_other_claim_counts_as_started(add, others, deaths, starts):
     ids = [add() for _ in range(1 + others)]

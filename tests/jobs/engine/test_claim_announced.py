@@ -89,7 +89,7 @@ def test_a_worker_of_other_categories_or_types_leaves_it(add, announced):
 
 def test_a_quarantined_job_does_not_count_as_started(add, announced):
     job_id = add()
-    change(job_id, deaths=1, attempts=1)
+    change(job_id, deaths=2, attempts=2)
     held = claim_it(announced(job_id))
     assert held is not None
     assert not held.started

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.conf import lease_seconds
-from jobs.engine.claim import Claim
+from jobs.engine.claim import Claim, claim
+from jobs.engine.fair_share import FairShare
 from jobs.engine.outcomes import DeadLettered, Retry
 from jobs.engine.rescue import rescue
-from jobs.engine.transition import MAX_DEATHS, is_quarantined, last_death_reason
+from jobs.engine.transition import is_quarantined, last_death_reason
 from jobs.execution.executor import died
 from jobs.queue import cancel, retry
-from jobs.states import AttemptEnd, DeadReason, Status
+from jobs.states import MAX_DEATHS, QUARANTINE_DEATHS, AttemptEnd, DeadReason, Status
 from tests.queue_kit import (
     attempts,
     change,
@@ -63,8 +64,24 @@ def test_poison_comes_before_any_other_reason(deaths: int, attempts: int, most: 
         assert reason is (DeadReason.STALE if attempts >= most else None)
 
 
-def test_a_job_is_a_suspect_from_its_first_death() -> None:
-    assert [is_quarantined(deaths) for deaths in (0, 1, 2)] == [False, True, True]
+def test_a_job_is_quarantined_from_its_second_death() -> None:
+    assert [is_quarantined(deaths) for deaths in (0, 1, 2)] == [False, False, True]
+
+
+def test_after_the_first_death_it_is_claimed_as_any_other(add):
+    job_id = add()
+    lose_worker(job_id)
+    (held,) = claim(new_worker(), 1, FairShare(), quarantined=False, starts=True)
+    assert (held.job_id, held.deaths, held.started) == (job_id, 1, True)
+
+
+def test_after_the_second_it_is_left_to_whoever_has_a_process_for_it(add):
+    job_id = add(max_attempts=5)
+    for _ in range(2):
+        lose_worker(job_id)
+    assert claim(new_worker(), 1, FairShare(), quarantined=False, starts=True) == []
+    (held,) = claim(new_worker(), 1, FairShare(), starts=True)
+    assert (held.job_id, held.deaths, held.started) == (job_id, 2, False)
 
 
 @pytest.mark.req("J-14")
@@ -80,38 +97,37 @@ def test_the_third_worker_a_job_loses_is_the_last_whatever_attempts_are_left(add
 
 
 @pytest.mark.req("J-14")
-def test_of_the_workers_it_loses_only_the_first_costs_a_job_an_attempt(add):
-    job_id = add(max_attempts=2)
+def test_every_worker_it_loses_costs_a_job_an_attempt(add):
+    job_id = add(max_attempts=3)
     lose_worker(job_id)
     lose_worker(job_id)
-    assert (row(job_id).status, row(job_id).attempts, row(job_id).deaths) == ("pending", 1, 2)
-    assert [one.error_class for one in attempts()] == ["WorkerDied", "StaleSuspect"]
+    assert (row(job_id).status, row(job_id).attempts, row(job_id).deaths) == ("pending", 2, 2)
+    assert [one.error_class for one in attempts()] == ["WorkerDied"] * 2
     assert [one.end for one in attempts()] == [AttemptEnd.RESCUED] * 2
 
 
 @pytest.mark.req("J-13")
 def test_a_death_in_its_own_process_is_settled_as_a_death(add):
     job_id = add(max_attempts=5)
-    lose_worker(job_id)
+    for _ in range(2):
+        lose_worker(job_id)
     held = take_one()
-    assert held.deaths == 1
+    assert is_quarantined(held.deaths)
 
-    assert die(held).statuses == {job_id: Status.PENDING}
+    assert die(held).statuses == {job_id: Status.DLQ}
 
     stored = row(job_id)
-    assert (stored.attempts, stored.deaths) == (2, 2)
+    assert (stored.attempts, stored.deaths) == (3, 3)
     assert stored.last_error == "its process died: killed by SIGSEGV"
     assert attempts()[-1].end == AttemptEnd.RESCUED
-    due_now(job_id)
-    assert die(take_one()).statuses == {job_id: Status.DLQ}
     (letter,) = dead_letters()
-    assert (letter.reason, row(job_id).deaths) == (DeadReason.POISON, 3)
+    assert letter.reason == DeadReason.POISON
 
 
 def test_a_death_with_the_last_attempt_is_stale(add):
     job_id = add(max_attempts=2)
-    lose_worker(job_id)
-    die(take_one())
+    for _ in range(2):
+        lose_worker(job_id)
     (letter,) = dead_letters()
     assert (letter.reason, row(job_id).deaths) == (DeadReason.STALE, 2)
 
@@ -131,7 +147,7 @@ def test_a_death_reported_too_late_counts_nothing(add):
 @pytest.mark.req("J-16")
 def test_a_canceled_job_that_dies_ends_canceled_and_its_death_is_kept(add):
     job_id = add(max_attempts=5)
-    lose_worker(job_id)
+    change(job_id, deaths=1)
     held = take_one()
     change(job_id, cancel_requested_at=row(job_id).created_at)
     assert die(held).statuses == {job_id: Status.CANCELED}
@@ -139,24 +155,17 @@ def test_a_canceled_job_that_dies_ends_canceled_and_its_death_is_kept(add):
 
 
 @pytest.mark.req("J-17")
-@pytest.mark.parametrize("deaths", [1, MAX_DEATHS])
-def test_a_retry_by_hand_starts_alone_and_has_the_other_deaths_before_it_anew(add, deaths):
+@pytest.mark.parametrize(
+    ("deaths", "kept"), [(0, 0), (1, 1), (2, QUARANTINE_DEATHS), (MAX_DEATHS, QUARANTINE_DEATHS)]
+)
+def test_a_retry_by_hand_starts_alone_if_it_did_and_has_one_death_before_it(add, deaths, kept):
     job_id = add(max_attempts=20)
     for _ in range(deaths):
         lose_worker(job_id)
     if row(job_id).status == Status.PENDING:
         cancel(job_id)
     retry(job_id)
-    assert (row(job_id).status, row(job_id).deaths) == (Status.PENDING, 1)
-    assert is_quarantined(take_one().deaths)
-
-
-@pytest.mark.req("J-17")
-def test_a_retry_by_hand_of_a_job_without_deaths_is_not_quarantined(add):
-    job_id = add()
-    cancel(job_id)
-    retry(job_id)
-    assert row(job_id).deaths == 0
+    assert (row(job_id).status, row(job_id).deaths) == (Status.PENDING, kept)
 
 
 def test_a_type_without_dead_letters_fails_of_its_third_death(add):

@@ -7,7 +7,7 @@ import signal
 import psutil  # type: ignore[import-untyped]  # its types are a package of their own
 import pytest
 
-from jobs.states import Status
+from jobs.states import QUARANTINE_DEATHS, Status
 from tests.queue_kit import change
 from tests.support.scenario import Scenario
 from tests.support.workers import Fleet
@@ -21,7 +21,7 @@ def test_a_signal_from_their_handler_ends_them(
 ) -> None:
     (job_id,) = queue.add(job_type="process.signal")
     if isolated:
-        change(job_id, deaths=1)
+        change(job_id, deaths=QUARANTINE_DEATHS)
 
     assert fleet.start("--burst", supervised=True).wait_for_exit(90) == 0
 

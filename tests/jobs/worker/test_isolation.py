@@ -118,7 +118,7 @@ def claimed(job_type: str, **payload: Any) -> Claim:
         attempts=2,
         max_attempts=40,
         series=1,
-        deaths=1,
+        deaths=2,
         lease_token=7,
         lock_key=None,
         lock_counted_by="firm",
@@ -206,8 +206,9 @@ def test_a_death_says_of_what(
 
     outcome = ProcessRunner(claim, process, Random(1)).run()
 
-    assert isinstance(outcome, Retry)
+    assert isinstance(outcome, DeadLettered)
     assert outcome.died
+    assert outcome.reason == DeadReason.POISON
     assert outcome.failure.message == cause
     assert not process.alive
 

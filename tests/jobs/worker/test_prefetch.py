@@ -88,7 +88,7 @@ def test_a_more_urgent_job_overtakes_what_waits(claims: list[Claim], policy: Pre
 
 
 def test_a_quarantined_job_waits_apart(claims: list[Claim], policy: PrefetchPolicy):
-    deadly = claims[0]._replace(deaths=1)
+    deadly = claims[0]._replace(deaths=2)
     buffer = filled(deadly, *claims[1:])
     assert (buffer.ordinary, buffer.quarantined, len(buffer)) == (5, 1, 6)
     assert buffer.take_batch(policy, 1) == claims[1:]
@@ -97,7 +97,7 @@ def test_a_quarantined_job_waits_apart(claims: list[Claim], policy: PrefetchPoli
 
 
 def test_what_has_waited_for_too_long_goes_back(claims: list[Claim], policy: PrefetchPolicy):
-    buffer = filled(*claims[:4], *[claim._replace(deaths=1) for claim in claims[4:]])
+    buffer = filled(*claims[:4], *[claim._replace(deaths=2) for claim in claims[4:]])
     at = claims[0].claimed_at
     soon, late = at + LONGEST_WAIT_SECONDS * 0.9, at + LONGEST_WAIT_SECONDS * 1.1
     assert buffer.take_overdue(policy, soon, threads=1, kept=0) == []

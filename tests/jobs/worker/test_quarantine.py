@@ -1,4 +1,4 @@
-"""Jobs of which a worker died run in quarantine: each alone, in a process of its own."""
+"""Jobs of which two workers died run in quarantine: each alone, in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from jobs.models import Worker
 from jobs.queue import cancel, pause
-from jobs.states import AttemptEnd, Status
+from jobs.states import QUARANTINE_DEATHS, AttemptEnd, Status
 from jobs.worker import isolation, prefetch, quarantine, running, worker
 from tenants.scope import all_firms
 from tests.queue_kit import change
@@ -25,9 +25,9 @@ pytestmark = [
 
 
 def quarantined(queue: Scenario, **options: object) -> UUID:
-    """Enqueue a job of which a worker died."""
+    """Enqueue a job of which two workers died."""
     (job_id,) = queue.add(**options)  # type: ignore[arg-type]  # as in `add`
-    change(job_id, deaths=1)
+    change(job_id, deaths=QUARANTINE_DEATHS)
     return job_id
 
 
@@ -57,7 +57,7 @@ def test_cancel_reaches_it_and_a_shutdown_gives_it_back(queue: Scenario) -> None
 
     assert queue.row(canceled).status == Status.CANCELED
     stored = queue.row(kept)
-    assert (stored.status, stored.attempts, stored.deaths) == (Status.PENDING, 0, 1)
+    assert (stored.status, stored.attempts, stored.deaths) == (Status.PENDING, 0, 2)
     assert {one.end for one in queue.attempts(kept)} == {AttemptEnd.RELEASED}
     (start,) = queue.journal.starts(job_id=kept)
     wait_until(lambda: not psutil.pid_exists(start.pid), "the end of the process")
@@ -105,7 +105,7 @@ def test_a_pause_reaches_a_job_that_waits_for_its_process(
     worker_loop().run()
 
     stored = queue.row(job_id)
-    assert (stored.status, stored.attempts, stored.deaths) == (Status.PENDING, 0, 1)
+    assert (stored.status, stored.attempts, stored.deaths) == (Status.PENDING, 0, 2)
     assert not queue.journal.starts()
 
 
@@ -121,7 +121,7 @@ def test_one_that_ignores_its_timeout_is_killed_and_the_worker_goes_on(
 
     assert not loop.state.stuck.is_set()
     stored = queue.row(job_id)
-    assert (stored.status, stored.deaths) == (Status.DLQ, 1)
+    assert (stored.status, stored.deaths) == (Status.DLQ, 2)
     assert stored.last_error == "timed out after 0.5 seconds"
 
 
@@ -134,5 +134,5 @@ def test_where_no_process_can_be_had_it_waits_and_loses_nothing(
     worker_loop().run()
 
     stored = queue.row(job_id)
-    assert (stored.status, stored.attempts, stored.deaths) == (Status.PENDING, 0, 1)
+    assert (stored.status, stored.attempts, stored.deaths) == (Status.PENDING, 0, 2)
     assert stored.scheduled_at > stored.updated_at

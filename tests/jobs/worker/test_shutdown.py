@@ -10,7 +10,7 @@ import psutil  # type: ignore[import-untyped]  # its types are a package of thei
 import pytest
 
 from jobs.models import Worker
-from jobs.states import AttemptEnd, Status
+from jobs.states import QUARANTINE_DEATHS, AttemptEnd, Status
 from tests.queue_kit import change
 from tests.support.prefetch import claim_ahead
 from tests.support.scenario import Scenario
@@ -132,7 +132,7 @@ def test_a_signal_to_all_its_processes_leaves_isolated_ones_their_time(
 ) -> None:
     gate = queue.gate()
     (job_id,) = queue.add(gate=gate)
-    change(job_id, deaths=1)
+    change(job_id, deaths=QUARANTINE_DEATHS)
     worker = fleet.start(supervised=True)
     queue.wait_until_started(job_id)
 
@@ -146,7 +146,7 @@ def test_a_signal_to_all_its_processes_leaves_isolated_ones_their_time(
 
     assert worker.wait_for_exit(MARGIN_SECONDS) == 0
     job = queue.row(job_id)
-    assert (job.status, job.attempts, job.deaths) == (Status.COMPLETED, 1, 1)
+    assert (job.status, job.attempts, job.deaths) == (Status.COMPLETED, 1, QUARANTINE_DEATHS)
 
 
 def test_ctrl_c_stops_in_order_and_a_second_one_ends_all_at_once(

@@ -89,7 +89,7 @@ def _restart(state: State, job: Job, priority: int | None = None) -> None:
     job.series += 1
     job.attempts = job.token = 0
     # Who has killed a worker starts alone again.
-    job.deaths = min(job.deaths, 1)
+    job.deaths = min(job.deaths, 2)
     job.worker = None
     job.cancel_requested = False
     job.scheduled = state.now

@@ -59,9 +59,7 @@ def look(state: State, worker_id: UUID) -> list[Decision]:
 
 
 def _decide(job: Job, *, started: bool) -> Decision:
-    # A suspect ran alone: its worker's death counts, and costs it no attempt.
-    refunded = not started or job.deaths > 0
-    seen = (job.job_id, job.token, started, refunded)
+    seen = (job.job_id, job.token, started, not started)
     if job.cancel_requested:
         return Decision(*seen, Status.CANCELED)
     if not started:
@@ -69,7 +67,7 @@ def _decide(job: Job, *, started: bool) -> Decision:
     given_up = Status.DLQ if job.kind.dead_letter else Status.FAILED
     if job.deaths == 2:
         return Decision(*seen, given_up, reason=DeadReason.POISON)
-    if job.attempts >= job.kind.max_attempts and not refunded:
+    if job.attempts >= job.kind.max_attempts:
         return Decision(*seen, given_up, reason=DeadReason.STALE)
     return Decision(*seen, Status.PENDING, backoff(job.attempts))
 
