@@ -15,6 +15,8 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.support.waiting import wait_until
+
 postgresql_only = pytest.mark.skipif(
     connection.vendor != "postgresql", reason="a fault that only a server can have"
 )
@@ -51,13 +53,24 @@ def listen_url() -> str:
     return make_conninfo(**{**conninfo_to_dict(url), "dbname": connection.settings_dict["NAME"]})
 
 
-def end_pooled_sessions() -> None:
-    """End the sessions that the pooler keeps with this process's database, which is to be dropped."""
-    with psycopg.connect(listen_url(), autocommit=True) as server:
-        server.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            " AND backend_type = 'client backend'"
+def have_to_itself() -> None:
+    """Wait until nobody else uses this process's database, which is to be dropped.
+
+    A session goes on for a while after its process was killed, and a pooler keeps its own.
+
+    Raises:
+        AssertionError: somebody left one open.
+    """
+    with psycopg.connect(listen_url() or database_url(), autocommit=True) as server:
+        others = (
+            "FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+        if POOLED:
+            server.execute(f"SELECT pg_terminate_backend(pid) {others}")
+        wait_until(
+            lambda: not server.execute(f"SELECT pid {others}").fetchall(),
+            "the end of the other sessions",
         )
 
 

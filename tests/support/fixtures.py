@@ -17,7 +17,7 @@ from tenants.models import Firm
 from tests.factories.tenants import FirmFactory
 from tests.postgres import Server, postgres_server
 from tests.queue_kit import later
-from tests.support.databases import POOLED, default_database, end_pooled_sessions, listen_url
+from tests.support.databases import default_database, have_to_itself, listen_url
 from tests.support.history import recorded_history
 from tests.support.scenario import Scenario
 from tests.support.workers import Fleet
@@ -49,9 +49,10 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
     """Have LISTEN go to the database of this process, where the suite runs behind a pooler."""
     settings.LISTEN_DATABASE_URL = listen_url()
     yield
-    if POOLED:
+    if connection.vendor == "postgresql":
+        connection.close()
         with django_db_blocker.unblock():
-            end_pooled_sessions()
+            have_to_itself()
 
 
 @pytest.fixture
