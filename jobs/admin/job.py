@@ -228,7 +228,14 @@ class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin
             "result": None if row.result is None else pretty_json(row.result, mask),
             "facts": _facts(row),
             "tree": [(one, LABELS[one.job.status]) for one in tree],
-            "steps": [(step, pretty_json(step.result, mask)) for step in details.steps],
+            "steps": [
+                (
+                    step,
+                    None if step.seconds is None else in_words(step.seconds),
+                    pretty_json(step.result, mask),
+                )
+                for step in details.steps
+            ],
         }
 
     def subject(self, row: JobQueue) -> str:

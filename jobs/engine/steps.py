@@ -32,10 +32,10 @@ def find_step(claim: Claim, name: str) -> tuple[Any] | None:
     return (json.loads(found[0][0]),) if found else None
 
 
-def save_step(claim: Claim, name: str, result: Any) -> tuple[Any] | None:
+def save_step(claim: Claim, name: str, result: Any, *, seconds: float = 0.0) -> tuple[Any] | None:
     """Store a step's result; return it as `find_step` will, which is how the database keeps it.
 
-    None: the job is no longer this claim's, nothing was stored.
+    `seconds` is how long the step took until now. None: the job is no longer this claim's, nothing was stored.
 
     Locks the job's row until the end of the transaction, so that the next claim finds the step.
 
@@ -46,17 +46,20 @@ def save_step(claim: Claim, name: str, result: Any) -> tuple[Any] | None:
     text = to_json(result)
     ids = [dialect.value(Column.UUID, uuid7()), claim.firm_id]
     job_id = dialect.value(Column.UUID, claim.job_id)
+    now = dialect.now_sql()
     stored = in_transaction(
         lambda: fetch(
             f"""
-            INSERT INTO jobs_jobstep (id, firm_id, job_id, name, result, finished_at)
-            SELECT %s, %s, j.job_id, %s, %s{dialect.json_cast}, {dialect.now_sql()}
+            INSERT INTO jobs_jobstep
+                (id, firm_id, job_id, name, result, started_at, finished_at)
+            SELECT %s, %s, j.job_id, %s, %s{dialect.json_cast},
+                {dialect.after_sql(now, "%s")}, {now}
             FROM jobs_jobqueue j WHERE j.job_id = %s AND j.lease_token = %s
             {dialect.for_update}
             ON CONFLICT (firm_id, job_id, name) DO UPDATE SET result = excluded.result
             RETURNING {dialect.json_text_sql("result")}
             """,
-            [*ids, name, text, job_id, claim.lease_token],
+            [*ids, name, text, -seconds, job_id, claim.lease_token],
         )
     )
     return (json.loads(stored[0][0]),) if stored else None

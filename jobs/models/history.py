@@ -67,6 +67,7 @@ class JobStep(QueueModel):
     )
     name = models.CharField(max_length=200)
     result = StoredJSONField(null=True)
+    started_at = models.DateTimeField(null=True, help_text="Unknown: a version before stored it.")
     finished_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -77,6 +78,13 @@ class JobStep(QueueModel):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took, if that is known."""
+        if self.started_at is None:
+            return None
+        return float((self.finished_at - self.started_at).total_seconds())
 
 
 class IdempotencyKey(QueueModel):

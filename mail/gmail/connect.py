@@ -40,7 +40,8 @@ def google_client(tokens: TokenSource, *, endpoint: str = "") -> GmailClient:
     """
     credentials = SharedCredentials(tokens)
     return GmailClient(
-        lambda: AuthorizedHttp(credentials, http=_connection_of_thread()),
+        # One new access token for a 401; refused with that as well, the job tries again later.
+        lambda: AuthorizedHttp(credentials, http=_connection_of_thread(), max_refresh_attempts=1),
         resources=gmail_resources(endpoint or None),
     )
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
+from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.job_handlers.base import AccountPayload
@@ -26,6 +27,7 @@ class ApprovalPayload(AccountPayload):
     "approval.notify",
     category=Category.NOTIFICATIONS,
     payload=ApprovalPayload,
+    retry=RetryPolicy(max_attempts=5),
     idempotency_key=lambda p: f"approval.notify:{p.account_id}:{p.approval_id}",
 )
 def notify(payload: ApprovalPayload, ctx: JobContext) -> dict[str, Any]:

@@ -19,4 +19,4 @@ from mail.services.mailboxes.notices import send_reauth_notice
 )
 def notify_reauth(payload: AccountPayload, ctx: JobContext) -> dict[str, Any]:
     """Send the e-mail, unless the mailbox is connected again meanwhile."""
-    return {"recipients": send_reauth_notice(ctx.firm, payload.account_id)}
+    return {"recipients": send_reauth_notice(ctx, payload.account_id)}

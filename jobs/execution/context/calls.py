@@ -174,13 +174,14 @@ class JobCalls:
         stored = self._find_step(name, function)
         if stored is not None:
             return stored[0]
+        began = monotonic()
         result = function(*args, **kwargs)
         if inspect.iscoroutine(result):
             result.close()
             raise TypeError(
                 "step() takes no async function: use await ctx.astep(…) in an async one"
             )
-        return self._save_step(name, result)
+        return self._save_step(name, result, began)
 
     def _find_step(self, name: str, function: Callable[..., Any]) -> tuple[Any] | None:
         self._checkpoint("astep")
@@ -192,9 +193,9 @@ class JobCalls:
             raise Fatal(f"step {name!r} is declared to return {refused.__name__}: not storable")
         return stored
 
-    def _save_step(self, name: str, result: object) -> Any:
+    def _save_step(self, name: str, result: object, began: float) -> Any:
         try:
-            stored = save_step(self._claim, name, result)
+            stored = save_step(self._claim, name, result, seconds=monotonic() - began)
         except NotStorable as error:
             raise Fatal(f"step {name!r} returned a result that {error}") from error
         if stored is None:

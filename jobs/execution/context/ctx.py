@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Event
+from time import monotonic
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 from jobs.engine.enqueue import EnqueueResult
@@ -52,13 +53,14 @@ class JobContext(JobCalls):
         stored = await in_database_thread(self._find_step, name, function)
         if stored is not None:
             return stored[0]
+        began = monotonic()
         if inspect.iscoroutinefunction(function):
             result = await function(*args, **kwargs)
         else:
             result = await in_database_thread(partial(function, *args, **kwargs))
             if inspect.isawaitable(result):
                 result = await result
-        return await in_database_thread(self._save_step, name, result)
+        return await in_database_thread(self._save_step, name, result, began)
 
     async def aenqueue(
         self, job_type: str, payload: Mapping[str, Any] | None = None, **options: Any

@@ -91,8 +91,8 @@ class RehearsalContext(JobContext):
             self._note(name, stored[0], was_stored=True)
         return stored
 
-    def _save_step(self, name: str, result: object) -> Any:
-        stored = super()._save_step(name, result)
+    def _save_step(self, name: str, result: object, began: float) -> Any:
+        stored = super()._save_step(name, result, began)
         self._note(name, stored, was_stored=False)
         return stored
 

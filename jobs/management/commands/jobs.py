@@ -24,7 +24,7 @@ from jobs.management.tables import (
     job_columns,
     wait_lines,
 )
-from jobs.models import Attempt, Batch, JobQueue
+from jobs.models import Attempt, Batch, JobQueue, JobStep
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.job_detail import JobDetails, details_of
 from jobs.queries.last_errors import (
@@ -104,8 +104,8 @@ def _print_details(command: JsonCommand, details: JobDetails) -> None:
             command.stdout.write(f"\nTraceback of the last one\n{printable(traceback)}")
     if details.steps:
         command.stdout.write("")
-        steps = [(step.name, since_in_words(step.finished_at, now)) for step in details.steps]
-        command.table("Steps", ["Name", "Finished"], steps)
+        steps = [_step_cells(step, now) for step in details.steps]
+        command.table("Steps", ["Name", "Finished", "Took"], steps)
     if details.log:
         command.stdout.write("")
         lines = [
@@ -130,6 +130,11 @@ def _batch(batch: Batch) -> str:
 def _attempt_cells(attempt: Attempt, now: datetime) -> list[object]:
     error = first_line(": ".join(filter(None, (attempt.error_class, attempt.message)))) or None
     return [attempt.number, since_in_words(attempt.ended_at, now), attempt.end, error]
+
+
+def _step_cells(step: JobStep, now: datetime) -> list[object]:
+    took = None if step.seconds is None else in_words(step.seconds)
+    return [step.name, since_in_words(step.finished_at, now), took]
 
 
 def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:

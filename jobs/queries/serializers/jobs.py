@@ -76,6 +76,7 @@ class StepSerializer(serializers.Serializer[Any]):
 
     name = serializers.CharField()
     result = RedactedField()
+    started_at = TimestampField("Null for steps of a version before.")
     finished_at = TimestampField()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
@@ -15,7 +16,9 @@ from django.db.models.functions import Now
 
 from jobs.errors import Retryable
 from jobs.execution.context import JobContext
+from jobs.operations.notifications.deliveries import recorded
 from jobs.operations.notifications.emails import send_email
+from jobs.states import Channel
 from mail import discord
 from mail.conf import discord_webhook, public_url
 from mail.discord import DiscordUnavailable
@@ -54,7 +57,7 @@ def notify_approval(ctx: JobContext, approval_id: UUID) -> dict[str, Any]:
     sendings = {f"email:{one.pk}": partial(_tell, ctx, approval, one) for one in people}
     webhook = discord_webhook()
     if webhook:
-        sendings["discord"] = partial(_post, webhook, approval)
+        sendings["discord"] = partial(_post, ctx, webhook, approval)
     send_each_once(ctx, sendings)
     _note(approval)
     return {"recipients": len(people), "discord": bool(webhook)}
@@ -72,11 +75,16 @@ def _note(approval: Approval) -> None:
         Approval.objects.filter(pk=approval.pk, notified_at=None).update(notified_at=Now())
 
 
-def _post(webhook: str, approval: Approval) -> None:
-    try:
-        discord.post(webhook, _question(approval))
-    except DiscordUnavailable as error:
-        raise Retryable(str(error)) from error
+def _post(ctx: JobContext, webhook: str, approval: Approval) -> None:
+    # The path is a secret: who knows it may post.
+    address = urlsplit(webhook)
+    place = f"{address.scheme}://{address.netloc}"
+    with recorded(ctx, Channel.DISCORD, place, event=EVENT) as delivery:
+        try:
+            discord.post(webhook, _question(approval))
+        except DiscordUnavailable as error:
+            delivery.status_code = error.status
+            raise Retryable(str(error)) from error
 
 
 def _deciders(approval: Approval) -> list[Any]:
@@ -85,7 +93,7 @@ def _deciders(approval: Approval) -> list[Any]:
     if owner is not None and owner.email and has_owner(approval.account):
         return [owner]
     deciding = Membership.objects.filter(
-        firm_id=approval.firm_id, role__in=[Role.OPERATOR, Role.ADMIN]
+        firm_id=approval.firm_id, role__in=[Role.OPERATOR, Role.DEVELOPER, Role.ADMIN]
     ).values("user_id")
     people = get_user_model().objects.filter(pk__in=deciding, is_active=True).exclude(email="")
     readers = [one for one in people.order_by("pk") if may_read(one.pk, approval.account)]

@@ -55,10 +55,10 @@ def is_blocked(sender_address: str, contacts: Iterable[Contact]) -> bool:
 
 
 def covers(contact: Contact, sender_address: str) -> bool:
-    """Say whether a contact is about the sender."""
+    """Say whether a contact is about the sender: the address, or its domain."""
     address = sender_address.lower()
-    subject = address if "@" in contact.pattern else address.rpartition("@")[2]
-    return bool(subject) and fnmatchcase(subject, contact.pattern)
+    asked = {address, address.rpartition("@")[2]} - {""}
+    return any(fnmatchcase(one, contact.pattern) for one in asked)
 
 
 def plan_for(account: MailAccount, message: Message) -> ReplyPlan:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.core.mail import EmailMessage
-
+from jobs.execution.context import JobContext
 from jobs.operations.escalation import escalation_recipients
-from jobs.operations.notifications.notice_mark import NOTICE_HEADER, notice_mark
+from jobs.operations.notifications.emails import send_email
 from mail.models import Connection, MailAccount
 from mail.services.mailboxes.accounts import has_owner
 from tenants.models import Firm
 from tenants.scope import firm_scope
 
+EVENT = "reauth"
 # Below the web process's address. Asking the URLs for it would load every page into the worker.
 PAGE = "/admin/mail/mailaccount/{}/change/"
 
 
-def send_reauth_notice(firm: Firm, account_id: UUID) -> int:
+def send_reauth_notice(ctx: JobContext, account_id: UUID) -> int:
     """Ask the owner and the firm's admins to connect the mailbox again; return how many were asked."""
-    with firm_scope(firm):
+    with firm_scope(ctx.firm):
         account = (
             MailAccount.objects.filter(pk=account_id, connection=Connection.NEEDS_REAUTH)
             .select_related("owner")
@@ -27,18 +27,13 @@ def send_reauth_notice(firm: Firm, account_id: UUID) -> int:
         )
         if account is None:
             return 0
-        admins = escalation_recipients(firm.pk, None)
+        admins = escalation_recipients(ctx.firm_id, None)
         # Nobody else can sign in to Google as the mailbox's owner.
         owner = account.owner if has_owner(account) else None
-        recipients = list(dict.fromkeys([*escalation_recipients(firm.pk, owner), *admins]))
+        recipients = list(dict.fromkeys([*escalation_recipients(ctx.firm_id, owner), *admins]))
     if recipients:
-        EmailMessage(
-            subject="[Mailroom] Connect a mailbox again",
-            body=_reauth_body(firm, account),
-            to=recipients,
-            # One of them may have a mailbox that Mailroom reads.
-            headers={NOTICE_HEADER: notice_mark(account.pk)},
-        ).send()
+        subject = "[Mailroom] Connect a mailbox again"
+        send_email(ctx, recipients, subject, _reauth_body(ctx.firm, account), event=EVENT)
     return len(recipients)
 
 

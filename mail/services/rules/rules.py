@@ -126,8 +126,10 @@ def request_actions(rule: Rule, message: Message, decision: Decision | None = No
                 rule=rule,
                 mode=mode,
             )
-    except ActionInvalid as error:
-        disable_rule(rule, f"{UNUSABLE}: {error}"[:500])
+    except (ActionInvalid, LookupError, TypeError, ValueError) as error:
+        # Rows come from imports and from other versions, too.
+        why = error if isinstance(error, ActionInvalid) else "it cannot be read"
+        disable_rule(rule, f"{UNUSABLE}: {why}"[:500])
 
 
 def acted_on(rule: Rule) -> QuerySet[Action]:

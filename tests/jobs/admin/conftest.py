@@ -107,7 +107,10 @@ def _fill(firm: Firm, username: str) -> FirmRows:
     )
     with all_firms("test"):
         record_death(dead, f"secret of {firm.slug}", "Traceback: the whole story")
-        JobStep.objects.create(firm=firm, job=dead, name="fetch", result={"pages": 3})
+        began = now - timedelta(minutes=3)
+        JobStep.objects.create(
+            firm=firm, job=dead, name="fetch", result={"pages": 3}, started_at=began
+        )
         counted = {"firm": firm, "category": "maintenance", "completed": 7}
         minute = now.replace(second=0, microsecond=0)
         JobMinute.objects.create(**counted, minute=minute)

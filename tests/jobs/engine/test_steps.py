@@ -11,10 +11,11 @@ from uuid import UUID
 
 import pytest
 
+from jobs.engine.clock import database_now
 from jobs.engine.outcomes import Released
 from jobs.engine.steps import to_json
 from jobs.errors import ArgumentsInvalid, Cancel, Fatal, LeaseLost
-from jobs.execution.context import JobContext, Signals
+from jobs.execution.context import JobContext, Signals, calls
 from jobs.models import JobStep
 from jobs.queue import EnqueueSpec
 from jobs.registry import JobPayload
@@ -62,6 +63,20 @@ def test_a_step_runs_once_and_its_result_survives_the_attempt(late_and_current):
     third = context(take_one())
     assert third.step("charge", charge, 6) == {"charged": 5}
     assert calls == [5]
+
+
+def test_it_is_kept_when_a_step_started_and_when_it_finished(late_and_current, monkeypatch):
+    _, ctx = late_and_current
+    monkeypatch.setattr(calls, "monotonic", iter([100.0, 190.5]).__next__)
+    before = database_now()
+    ctx.step("charge", dict)
+    (step,) = rows(JobStep)
+    assert before <= step.finished_at <= database_now()
+    assert step.finished_at - step.started_at == timedelta(seconds=90.5)
+    # Found again, it keeps both.
+    ctx.step("charge", dict)
+    assert rows(JobStep) == [step]
+    assert rows(JobStep)[0].started_at == step.started_at
 
 
 @pytest.mark.parametrize("result", [None, False, 0, "", [], {"a": ["é", 1.5, None]}])

@@ -158,7 +158,8 @@ def test_a_shown_job_has_the_documented_shape(run: Runner, firm: Firm) -> None:
     assert [(row["number"], row["end"], row["message"]) for row in shown["attempts_log"]] == [
         (1, "retried", "no")
     ]
-    assert [(row["name"], row["result"]) for row in shown["steps"]] == [("fetch", {"pages": 3})]
+    (step,) = shown["steps"]
+    assert (step["name"], step["result"], step["started_at"]) == ("fetch", {"pages": 3}, None)
     assert ids({"results": shown["children"]}) == [str(child.pk)]
     assert shown["why_waiting"] == []
 

@@ -14,10 +14,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.test import Client
 from pytest_django import Settings
 
+from jobs.models import Delivery
 from mail.models import MailAccount
 from tenants.scope import firm_scope
 from tests.mail.approval_kit import audited, person, reread, waiting
-from tests.mail.mail_kit import Mailbox, drain, jobs
+from tests.mail.mail_kit import Mailbox, drain, jobs, stored
 from tests.mail.send_kit import at_once, sent
 from tests.queue_kit import later
 
@@ -211,3 +212,8 @@ def test_a_discord_that_is_away_is_asked_again_and_the_e_mails_are_not(
         drain()
     assert (len(channel.posted), len(mailoutbox)) == (2, 1)
     assert jobs("approval.notify") == []
+    posted = [one for one in stored(Delivery) if one.channel == "discord"]
+    assert [(one.status, one.status_code, one.event) for one in posted] == [
+        ("failed", 500, "approval"), ("delivered", None, "approval"),
+    ]  # fmt: skip
+    assert not any("secret" in one.recipient + one.error for one in posted)

@@ -344,7 +344,7 @@ TABLE = [
     Row("undo.action", Category.ORCHESTRATION, _undo, THREAD_LOCK),
     Row("unsnooze.gmail", Category.ORCHESTRATION, _unsnooze, THREAD_LOCK),
     Row("outbound.send", Category.NOTIFICATIONS, _send, THREAD_LOCK, once_only=True),
-    Row("approval.notify", Category.NOTIFICATIONS, _approval, **BY_DEFAULT),
+    Row("approval.notify", Category.NOTIFICATIONS, _approval, base_delay_seconds=60),
     Row(
         "digest_delivery",
         Category.NOTIFICATIONS,

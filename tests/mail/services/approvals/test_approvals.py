@@ -214,16 +214,19 @@ def test_who_cancels_at_the_same_moment_is_heard(
 
 
 def test_those_who_may_decide_are_asked_once(box: Mailbox) -> None:
-    ada = person(box)
+    deciding = [
+        person(box, role, f"{role}@acme.example")
+        for role in (Role.OPERATOR, Role.DEVELOPER, Role.ADMIN)
+    ]
     person(box, Role.VIEWER, "vera@acme.example")
     approval = waiting(box)
     drain()
-    (asked,) = django_mail.outbox
-    assert asked.to == [ada.name]
-    assert "anna@customer.example" in asked.body
-    assert f"/approvals/{box.firm.pk}.{approval.pk.hex}." in asked.body
+    assert [asked.to for asked in django_mail.outbox] == [[one.name] for one in deciding]
+    for asked in django_mail.outbox:
+        assert "anna@customer.example" in asked.body
+        assert f"/approvals/{box.firm.pk}.{approval.pk.hex}." in asked.body
     (job,) = jobs("approval.notify", live=False)
-    assert job.result == {"recipients": 1, "discord": False}
+    assert job.result == {"recipients": 3, "discord": False}
 
 
 def test_an_address_that_is_refused_keeps_the_question_from_nobody(

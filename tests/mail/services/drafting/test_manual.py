@@ -174,17 +174,19 @@ def test_templates_styles_and_contacts_say_how_to_answer(mailbox: Mailbox) -> No
         Contact.objects.create(pattern="*.example", language="fr")
         Contact.objects.create(pattern="anna@customer.example", style="warm")
         Contact.objects.create(pattern="spam.example", blocked=True)
+        Contact.objects.create(pattern="robot*", blocked=True)
     asked(mailbox)
     asked(mailbox, sender="{name} <bob@other.example>", message_id="<q2@other.example>")
-    asked(mailbox, sender="spam@spam.example", message_id="<q3@spam.example>")
+    for number, sender in enumerate(["spam@spam.example", "robot-7@other.example"], 3):
+        asked(mailbox, sender=sender, message_id=f"<q{number}@spam.example>")
     texts = [" ".join(draft.get_content().split()) for draft in in_gmail(mailbox)]
     # What a stranger calls himself is not filled in again.
     assert texts == [f"{MARK} Dear {{name}}: Price list. Cordialement,", f"{MARK} Hi! Hugs"]
     rows = {row.style: row for row in stored(Draft)}
     assert (rows["warm"].template_name, rows["warm"].language) == ("warm", "fr")
-    blocked = stored(Decision)[-1]
-    assert (blocked.category, blocked.source) == ("fyi", "rule")
-    assert blocked.explanations["salient_features"] == ["blacklist"]
+    for blocked in stored(Decision)[-2:]:
+        assert (blocked.category, blocked.source) == ("fyi", "rule")
+        assert blocked.explanations["salient_features"] == ["blacklist"]
     assert len(listed(mailbox)) == 2
 
 

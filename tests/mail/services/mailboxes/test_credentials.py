@@ -15,12 +15,12 @@ from django.test import override_settings
 from django.utils import timezone
 
 from jobs.engine.outcomes import Completed, Snoozed
-from jobs.models import Pause
+from jobs.models import Delivery, Pause
 from jobs.operations.notifications.notice_mark import NOTICE_HEADER, is_notice_mark
 from mail.conf import oauth_client
 from mail.errors import MailboxWaits
 from mail.gmail import oauth
-from mail.gmail.errors import GmailMisconfigured, GmailUnavailable
+from mail.gmail.errors import GmailAuthExpired, GmailMisconfigured, GmailUnavailable
 from mail.gmail.simulator.faults import Fault
 from mail.gmail.simulator.server import SimulatorServer
 from mail.models import Connection, MailCredential, MailEvent
@@ -79,6 +79,18 @@ def test_a_token_is_refreshed_before_it_ends(connected: Mailbox) -> None:
     assert token_of(connected) != before
 
 
+def test_who_is_refused_with_a_new_token_asks_for_no_other(
+    connected: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    refresh = oauth.refresh
+    monkeypatch.setattr(oauth, "refresh", lambda *args: asked.append(1) or refresh(*args))
+    connected.simulator.order_fault(Fault(401), times=3)
+    with pytest.raises(GmailAuthExpired):
+        connected.gmail.profile()
+    assert len(asked) == 1
+
+
 def test_many_who_need_a_new_token_ask_google_once(
     connected: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +135,10 @@ def test_a_withdrawn_permission_holds_the_jobs_and_notifies_once(
     assert [message.to for message in mail.outbox] == [[firm_admin]]
     assert connected.account.address in mail.outbox[0].body
     assert is_notice_mark(mail.outbox[0].extra_headers[NOTICE_HEADER])
+    (delivery,) = stored(Delivery)
+    assert (delivery.status, delivery.event, delivery.recipient) == (
+        "delivered", "reauth", firm_admin,
+    )  # fmt: skip
     assert jobs("sync")[0].attempts == 0
 
     with firm_scope(connected.firm):

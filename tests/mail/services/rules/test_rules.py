@@ -177,6 +177,24 @@ def test_a_rule_that_cannot_be_used_is_switched_off_and_the_others_go_on(
     assert entry.target_id == str(broken.pk)
 
 
+@pytest.mark.parametrize(
+    "stored_action",
+    [{"action": "shred", "parameters": {}}, {"parameters": {}}, {"action": "archive"}, "archive"],
+    ids=["unknown", "without-a-name", "without-parameters", "text"],
+)
+def test_a_rule_whose_stored_actions_nobody_can_read_is_switched_off(
+    mailbox: Mailbox, stored_action: Any
+) -> None:
+    broken = rule_of(mailbox.firm)
+    with firm_scope(mailbox.firm):
+        Rule.objects.filter(pk=broken.pk).update(actions=[stored_action])
+    judge(mailbox, arrive(mailbox))
+    broken = reload(broken)
+    assert (broken.enabled, actions_of(broken)) == (False, [])
+    assert broken.disabled_reason == "Its actions cannot be used: it cannot be read"
+    assert len(stored(Decision)) == 1
+
+
 @pytest.mark.req("M-07")
 def test_a_label_that_gmail_no_longer_has_switches_its_rules_off(
     mailbox: Mailbox, other_mailbox: Mailbox
