@@ -132,7 +132,7 @@ def _execute(
     # Only a test runs handlers inside a transaction of its own.
     outer = atomic_connections()
     try:
-        if declared is None or not declared.reads(claim.payload_version):
+        if declared is None or declared.leaves_to_newer_code(claim.payload_version):
             return _unknown(claim, declared)
         if claim.cancel_requested:
             return Canceled("canceled before it started")
