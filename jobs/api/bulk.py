@@ -71,6 +71,7 @@ class DeadLetterFilter(StrictSerializer):
     )
     reason = choice(DeadReason, "Why the job was dead-lettered.")
     resolution = choice([OPEN, Resolution.ESCALATED], "`escalated` leaves out what nobody saw.")
+    user = text("As in the list.", MAX_KEY_LENGTH)
     search = text("As in the list.", MAX_KEY_LENGTH)
 
 

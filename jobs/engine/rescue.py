@@ -26,7 +26,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_attempts
 from jobs.engine.lease import heartbeat
 from jobs.engine.locks import ReleasedCapacity
-from jobs.engine.outcomes import Failure
+from jobs.engine.outcomes import Failure, fingerprint
 from jobs.engine.release import lock_in_flight
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.engine.transition import Transition, last_death_reason
@@ -35,7 +35,7 @@ from jobs.retry import RetryPolicy
 from jobs.states import AttemptEnd, Status
 
 STALE_MESSAGE = "Job timed out (stale claim)"
-STALE = Failure("WorkerDied", STALE_MESSAGE, fingerprint="stale-claim")
+STALE = Failure("WorkerDied", STALE_MESSAGE)
 WORKER_DIED = replace(
     STALE, message="its worker died, or was silent for a whole lease, while the handler ran"
 )
@@ -266,7 +266,9 @@ def _transition_of(
         return dead._replace(status=Status.PENDING, delay=policy.delay_seconds(job.attempts, rng))
     if declared is not None and not declared.dead_letter:
         return dead._replace(status=Status.FAILED)
-    return dead._replace(status=Status.DLQ, dead_letter=(reason, STALE))
+    # Of each type apart, and poison apart from what ran when a machine went away.
+    same = fingerprint(job.job_type, STALE.error_class, "", reason)
+    return dead._replace(status=Status.DLQ, dead_letter=(reason, replace(STALE, fingerprint=same)))
 
 
 def _end(transitions: list[Transition]) -> RescueReport:

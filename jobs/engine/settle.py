@@ -12,6 +12,7 @@ from functools import partial
 
 from django.db import DataError, IntegrityError, OperationalError, transaction
 
+from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.completions import (
@@ -166,8 +167,10 @@ def _settle_alone(settlement: Settlement) -> SettleReport:
         return _settle_unlocked([settlement], again=False)
     except (DataError, IntegrityError) as error:
         failure = Failure(type(error).__name__, "the database refused the outcome of this job")
+        declared = registry.find(settlement.claim.job_type)
+        to_review = declared is None or declared.dead_letter
         refused = settlement._replace(
-            outcome=DeadLettered(DeadReason.FATAL, failure), ended_at=None
+            outcome=DeadLettered(DeadReason.FATAL, failure, to_review), ended_at=None
         )
         return _settle_unlocked([refused], again=False)
 

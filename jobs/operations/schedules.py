@@ -170,7 +170,7 @@ def pause(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") -
         raise WrongState(f"schedule {row.name} is paused already")
     row.enabled, row.updated_at = False, database_now()
     _save(row, "enabled", "updated_at")
-    audit("schedule.pause", row, by, reason)
+    audit("schedule.pause", row, by, reason, before={"enabled": True}, after={"enabled": False})
     return row
 
 
@@ -194,7 +194,7 @@ def resume(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") 
             raise WrongState(f"schedule {row.name} cannot be planned: {error}") from error
     row.enabled, row.updated_at = True, now
     _save(row, "enabled", "next_run_at", "updated_at")
-    audit("schedule.resume", row, by, reason)
+    audit("schedule.resume", row, by, reason, before={"enabled": False}, after={"enabled": True})
     return row
 
 

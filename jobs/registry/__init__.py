@@ -25,7 +25,7 @@ from jobs.registry.declaration import (
     qualified_name,
 )
 from jobs.registry.handlers import Declare, Handler, JobHandler, P, Payload, R
-from jobs.registry.payload import JobPayload
+from jobs.registry.payload import JobPayload, is_older
 from jobs.registry.scheduled import Scheduled
 from jobs.retry import RetryPolicy
 from jobs.states import Category, CountedBy
@@ -80,6 +80,10 @@ class JobType:
     def reads(self, version: str) -> bool:
         """Say whether payloads of this version can be brought to the current one."""
         return version == self.version or version in self.upcasters
+
+    def leaves_to_newer_code(self, version: str) -> bool:
+        """Say whether payloads of this version cannot be read here, but may be by newer code."""
+        return not (self.reads(version) or is_older(version, self.version))
 
 
 _types: dict[str, JobType] = {}

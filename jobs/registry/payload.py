@@ -58,3 +58,15 @@ def _made_fields(model: type[JobPayload]) -> dict[str, str]:
         for name, field in model.model_fields.items()
         if field.default_factory not in _CONSTANT and isinstance(field.validation_alias, str | None)
     }
+
+
+def is_older(version: str, than: str) -> bool:
+    """Say whether a payload version comes before another; False where one is not made of numbers."""
+    try:
+        return _parts(version) < _parts(than)
+    except ValueError:
+        return False
+
+
+def _parts(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]

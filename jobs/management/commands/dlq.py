@@ -196,12 +196,14 @@ _bulk = bulk_subcommand(
         "dead_reason": "reason",
         "category": "category",
         "job_type": "job_type",
+        "user": "user",
         "since": "created_after",
     },
     argument("--fingerprint", help="of a group: see dlq groups"),
     argument("--dead-reason", choices=[reason.value for reason in DeadReason]),
     arguments.CATEGORY,
     arguments.TYPE,
+    arguments.USER,
     argument("--since", type=arguments.since, metavar="WHEN"),
 )
 

@@ -58,6 +58,7 @@ class Command(JsonCommand):
         except (keys.RoleTooHigh, keys.RoleTooLow) as error:
             raise Refused(str(error)) from error
         if options["json"]:
+            expires = key.expires_at
             self.emit(
                 {
                     "key": text,
@@ -65,7 +66,7 @@ class Command(JsonCommand):
                     "email": user.get_username(),
                     "firm": firm,
                     "role": role,
-                    "expires_at": None if key.expires_at is None else key.expires_at.isoformat(),
+                    "expires_at": expires and expires.isoformat().replace("+00:00", "Z"),
                 }
             )
         else:

@@ -71,7 +71,7 @@ def test_jobs_of_one_limit_key(viewer: Api, acme: FirmRows, globex: FirmRows) ->
 
 @pytest.mark.req("J-01")
 def test_jobs_and_dead_letters_of_one_user(
-    viewer: Api, acme: FirmRows, globex: FirmRows, old: DeadLetterQueue
+    viewer: Api, operator: Api, acme: FirmRows, globex: FirmRows, old: DeadLetterQueue
 ) -> None:
     ann, bob, cy = (UserFactory(username=name) for name in ("ann", "bob", "cy"))
     MembershipFactory(firm=acme.firm, user=cy)
@@ -88,13 +88,15 @@ def test_jobs_and_dead_letters_of_one_user(
     ):
         assert {row["job_id"] for row in viewer.results("jobs/", {"user": name})} == found
         assert ids(viewer, "dlq/", user=name) == letters
+        body = {"action": "reprocess", "filter": {"user": name}}
+        assert operator.post("dlq/bulk/", body).json()["count"] == len(letters)
     waiting = viewer.results("jobs/", {"user": "ann", "status": "pending"})
     assert [row["job_id"] for row in waiting] == [str(acme.waiting.pk)]
 
 
 @pytest.mark.req("O-01", "T-03")
 def test_a_user_of_another_firm_is_as_unknown_as_one_that_does_not_exist(
-    viewer: Api, acme: FirmRows, globex: FirmRows
+    viewer: Api, operator: Api, acme: FirmRows, globex: FirmRows
 ) -> None:
     theirs = MembershipFactory(firm=globex.firm, user=UserFactory(username="gus")).user
     with all_firms("test"):
@@ -104,6 +106,8 @@ def test_a_user_of_another_firm_is_as_unknown_as_one_that_does_not_exist(
             answer = viewer.get(path, {"user": name})
             assert answer.status_code == 400
             assert fields(answer) == {"user": "unknown"}
+        chosen = {"action": "reprocess", "filter": {"user": name}}
+        assert operator.post("dlq/bulk/", chosen).status_code == 400
         assert viewer.get("jobs/", {"search": f"user:{name}"}).status_code == 400
 
 

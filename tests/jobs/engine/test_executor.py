@@ -434,6 +434,21 @@ def test_a_payload_that_its_upcaster_cannot_read_is_dead_at_once(run, job_types)
     assert outcome.reason is DeadReason.INVALID_PAYLOAD
 
 
+@pytest.mark.req("J-12")
+@pytest.mark.parametrize("older", ["1.0", "1.9.9", "1"])
+def test_an_older_payload_that_nothing_brings_up_is_dead_at_once(run, job_types, older):
+    run(returning(None), version="2.0")
+    stored = row(only_id())
+    change(
+        stored.pk, payload={**stored.payload, "version": older}, payload_version=older,
+        status="pending",
+    )  # fmt: skip
+    outcome = perform(take_one())
+    assert isinstance(outcome, DeadLettered)
+    assert outcome.reason is DeadReason.INVALID_PAYLOAD
+    assert f"'{older}' is unknown; test.run reads 2.0" in outcome.failure.message
+
+
 @pytest.mark.req("J-16")
 def test_a_job_canceled_before_it_started_does_not_start(run):
     ran = []
@@ -444,13 +459,13 @@ def test_a_job_canceled_before_it_started_does_not_start(run):
 
 
 @pytest.mark.req("J-04", "J-12")
-@pytest.mark.parametrize("how", ["type", "version"])
+@pytest.mark.parametrize("how", ["type", "9.0", "1.0.1", "next"])
 def test_what_only_newer_code_knows_is_handed_back_until_the_grace_is_over(add, job_types, how):
     job_id = add()
     if how == "type":
         del job_types["test.work"]
     else:
-        change(job_id, payload_version="9.0")
+        change(job_id, payload_version=how)
     delays = []
     moment = start = row(job_id).scheduled_at
     while True:

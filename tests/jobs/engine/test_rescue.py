@@ -228,6 +228,26 @@ def test_an_exhausted_job_becomes_a_dead_letter(add):
     assert counted("dlq") == 1
 
 
+@pytest.mark.req("D-01", "D-03")
+def test_those_who_died_with_a_worker_are_one_failure_for_each_type_and_reason(add):
+    lost = []
+    for job_type, deaths in (
+        ("test.work", 0),
+        ("test.work", 0),
+        ("test.other", 0),
+        ("test.work", 2),
+    ):
+        lost.append(add(job_type, max_attempts=1))
+        change(lost[-1], deaths=deaths)
+        take_started(new_worker())
+    after_the_lease()
+    by_job = {one.original_job_id: one for one in dead_letters()}
+    first, second, other, poison = (by_job[job_id] for job_id in lost)
+    assert (first.reason, poison.reason) == ("stale", "poison")
+    assert first.fingerprint == second.fingerprint
+    assert len({first.fingerprint, other.fingerprint, poison.fingerprint, ""}) == 4
+
+
 @pytest.mark.req("J-12", "J-14")
 def test_an_exhausted_job_whose_type_opted_out_fails(add):
     job_id = add("test.shrug", max_attempts=1)

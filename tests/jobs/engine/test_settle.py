@@ -387,6 +387,13 @@ def test_one_bad_row_is_settled_alone_and_its_neighbours_as_they_ended(add):
     assert "database refused" in letter.error
 
 
+@pytest.mark.req("J-05", "J-12")
+def test_a_bad_row_of_a_type_without_dead_letters_fails(add):
+    job_id = add("test.shrug")
+    finish(take_one(), Snoozed(delay_seconds=1e15))
+    assert (row(job_id).status, dead_letters()) == (Status.FAILED, [])
+
+
 @pytest.mark.req("J-01", "J-14")
 def test_processing_is_marked_only_by_the_holder(add):
     job_id = add()

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from jobs.models import DeadLetterQueue
 from jobs.queue import pause
 from jobs.testing import drain
 from tenants.models import Firm
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
-from tests.queue_kit import row
+from tests.factories.tenants import UserFactory
+from tests.queue_kit import change, row, rows
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("D-03", "O-04")]
 
@@ -60,6 +62,18 @@ def test_a_group_is_counted_then_reprocessed(run: Runner, letters: list[Any]) ->
     assert [row(one.original_job_id).series for one in letters] == [2, 2, 1]
     again = run("bulk", "stop", started["id"], "--json")
     assert (again.code, again.json["code"]) == (1, "wrong_state")
+
+
+@pytest.mark.req("J-01")
+def test_those_of_a_user_are_chosen(run: Runner, letters: list[Any]) -> None:
+    ann = UserFactory(username="ann")
+    change(letters[2].original_job_id, user_id=ann.pk)
+    chosen = ("dlq", "bulk", "discard", "--firm", "acme", "--user", "Ann")
+    assert run(*chosen, "--json").json["count"] == 1
+    run(*chosen, "--start", "--reason", "left", "--json")
+    drain()
+    assert [letter.resolution for letter in rows(DeadLetterQueue)] == ["", "", "discarded"]
+    assert run(*chosen[:-1], "nobody", "--json").code != 0
 
 
 def test_a_canary_is_smaller_than_its_run(run: Runner, letters: list[Any]) -> None:

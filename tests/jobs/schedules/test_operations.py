@@ -190,7 +190,10 @@ def test_a_paused_schedule_rests_and_goes_on_without_making_up(firm: Firm) -> No
         resume(row)
     tick_at(START + 3 * HOUR)
     assert slots() == [START + 3 * HOUR]
-    assert [entry.act for entry in audited(row)[1:]] == ["schedule.pause", "schedule.resume"]
+    assert [(entry.act, entry.before, entry.after) for entry in audited(row)[1:]] == [
+        ("schedule.pause", {"enabled": True}, {"enabled": False}),
+        ("schedule.resume", {"enabled": False}, {"enabled": True}),
+    ]
 
 
 def test_resuming_before_the_clock_jumped_back_runs_no_slot_again(firm: Firm) -> None:
