@@ -8,13 +8,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
-from interfaces.moments import YEARS, is_in_range
 from interfaces.plain_json import ENCODED, plain
 from jobs import registry
 from jobs.conf import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH
@@ -31,6 +29,7 @@ SECRET_KEYS = frozenset({
     "id_token", "api_key", "apikey", "authorization", "private_key", "cookie",
 })  # fmt: skip
 MAX_FAULTS = 50
+FOREIGN_TENANT = Fault("tenant_id", "foreign_tenant", "is not the firm of the job")
 
 # JSON, whatever the value.
 PLAIN_TYPES = frozenset({str, int, bool, type(None)})
@@ -44,8 +43,44 @@ def validate_payload(job_type: str, payload: Mapping[str, Any], *, firm: Firm | 
         PayloadInvalid: `errors` lists each fault; its subclass UnknownJobType for an unknown type.
     """
     firm_id = firm if isinstance(firm, int) else firm.pk
-    declared = registry.get(job_type)
-    return parse_payload(declared, encode_payload(declared, payload), firm_id)
+    return read_payload(registry.get(job_type), payload, firm_id)[1]
+
+
+def read_payload(
+    declared: JobType, payload: Mapping[str, Any], firm_id: int
+) -> tuple[str, JobPayload]:
+    """Return the payload as it is stored, and as the type's model.
+
+    Raises:
+        PayloadInvalid: as `validate_payload`.
+    """
+    try:
+        text = encode_payload(declared, payload)
+        return text, parse_payload(declared, text, firm_id)
+    except PayloadInvalid as error:
+        named = {fault.field for fault in error.faults}
+        later = [one for one in _later_faults(declared, payload, firm_id) if one.field not in named]
+        if not later:
+            raise
+        raise PayloadInvalid(declared.name, [*error.faults, *later][:MAX_FAULTS]) from error
+
+
+def _later_faults(declared: JobType, payload: object, firm_id: int) -> Iterator[Fault]:
+    """Yield what the checks after the first that failed would have found."""
+    if not isinstance(payload, Mapping):
+        return
+    if payload.get("version") == declared.version:
+        try:
+            text = json.dumps(dict(payload), ensure_ascii=False, default=plain)
+            declared.payload_model.model_validate_json(text.encode(errors="replace"))
+        except ValidationError as error:
+            yield from schema_faults(error)
+        except (TypeError, ValueError, RecursionError):
+            # No JSON: that was found first.
+            pass
+    tenant_id = payload.get("tenant_id")
+    if type(tenant_id) is int and tenant_id != firm_id:
+        yield FOREIGN_TENANT
 
 
 def encode_payload(declared: JobType, payload: Mapping[str, Any]) -> str:
@@ -69,38 +104,8 @@ def parse_payload(declared: JobType, text: str, firm_id: int) -> JobPayload:
     """
     model = _parse_current(declared, text) or _parse_any(declared, text)
     if model.tenant_id != firm_id:
-        raise _refused(declared, "tenant_id", "foreign_tenant", "is not the firm of the job")
+        raise PayloadInvalid(declared.name, [FOREIGN_TENANT])
     return model
-
-
-def number_faults(name: str, number: object, least: int, most: int) -> list[Fault]:
-    """Return what is wrong with a whole number. True and 2.0 are none."""
-    if not isinstance(number, int) or isinstance(number, bool):
-        return [Fault(name, "wrong_type", "must be a whole number")]
-    if not least <= number <= most:
-        return [Fault(name, "out_of_range", f"must be from {least:,} to {most:,}")]
-    return []
-
-
-def seconds_faults(name: str, seconds: object, least: float, most: float) -> list[Fault]:
-    """Return what is wrong with a number of seconds, whole or not."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        return [Fault(name, "wrong_type", "must be a number")]
-    # Written so that NaN is refused, too.
-    if least <= seconds <= most:
-        return []
-    return [Fault(name, "out_of_range", f"must be from {least:,} to {most:,} seconds")]
-
-
-def moment_faults(name: str, moment: object) -> list[Fault]:
-    """Return what is wrong with a time. A date is none."""
-    if not isinstance(moment, datetime):
-        return [Fault(name, "wrong_type", "must be a datetime")]
-    if moment.tzinfo is None:
-        return [Fault(name, "naive_time", "must carry a time zone")]
-    if not is_in_range(moment):
-        return [Fault(name, "out_of_range", f"must lie in {YEARS}")]
-    return []
 
 
 def text_faults(name: str, text: str) -> Iterator[Fault]:

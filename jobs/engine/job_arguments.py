@@ -10,9 +10,10 @@ from django.core.exceptions import ValidationError
 
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from jobs.engine.owner import look_up_users, user_exists
+from jobs.engine.value_faults import moment_faults, number_faults
 from jobs.errors import LONGEST_WAIT_SECONDS, ArgumentsInvalid, Fault, PayloadInvalid
 from jobs.models import JobQueue
-from jobs.payload_validator import moment_faults, number_faults, text_faults
+from jobs.payload_validator import text_faults
 from jobs.registry import JobType
 from jobs.states import Priority
 

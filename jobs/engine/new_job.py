@@ -17,7 +17,7 @@ from jobs import registry
 from jobs.engine.current_job import current_job
 from jobs.engine.job_arguments import SPAN_RANGE, argument_faults, user_id
 from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
-from jobs.payload_validator import encode_payload, parse_payload
+from jobs.payload_validator import read_payload
 from jobs.registry import JobPayload, JobType
 from jobs.registry.payload import made_defaults
 from jobs.states import CountedBy, OnConflict, Priority
@@ -173,11 +173,9 @@ def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[s
 
 def _encoded(declared: JobType, payload: dict[str, Any], firm_id: int) -> tuple[str, JobPayload]:
     """Return the payload as it is stored, and its model."""
-    text = encode_payload(declared, payload)
-    model = parse_payload(declared, text, firm_id)
+    text, model = read_payload(declared, payload, firm_id)
     if payload["version"] == declared.version and (made := made_defaults(model)):
-        text = encode_payload(declared, {**payload, **made})
-        model = parse_payload(declared, text, firm_id)
+        text, model = read_payload(declared, {**payload, **made}, firm_id)
     return text, model
 
 

@@ -10,10 +10,10 @@ from jobs.engine.enqueue import firm_in_scope
 from jobs.engine.job_arguments import key_faults
 from jobs.engine.locks import take_slot
 from jobs.engine.transactions import in_transaction, run
+from jobs.engine.value_faults import seconds_faults
 from jobs.errors import Fault, LockInvalid
 from jobs.models import ConcurrencyLock
 from jobs.models.limits import JOB_HOLDER
-from jobs.payload_validator import seconds_faults
 from tenants.models import Firm
 
 # If a holder dies, its lock stays until its time is over; whoever needs it longer renews it.

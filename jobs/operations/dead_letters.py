@@ -23,6 +23,7 @@ from jobs.engine.job_wait import read_job
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.requeue import Restart, Restarted, restart
 from jobs.engine.transactions import fetch
+from jobs.engine.value_faults import number_faults
 from jobs.engine.wakeup import wake
 from jobs.errors import PayloadInvalid, WrongState
 from jobs.models import DeadLetterQueue, JobQueue
@@ -36,7 +37,6 @@ from jobs.operations.operation import (
     restarts_counted,
 )
 from jobs.operations.payloads import check_payload, payload_difference
-from jobs.payload_validator import number_faults
 from jobs.states import OPEN_RESOLUTIONS, NotificationEvent, Priority, Resolution
 from tenants.audit import as_actor
 from tenants.models import Firm

@@ -18,12 +18,13 @@ from jobs.engine.job_wait import read_job
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.redaction import canonical_json
 from jobs.engine.requeue import requeue_pending
+from jobs.engine.value_faults import moment_faults, number_faults
 from jobs.engine.wakeup import wake
 from jobs.errors import EditInvalid, Fault, PayloadInvalid, WrongState
 from jobs.models import JobQueue
 from jobs.operations.operation import By, audit, get_for_update, operation
 from jobs.operations.payloads import check_payload, payload_difference
-from jobs.payload_validator import JobPayload, moment_faults, number_faults, parse_payload
+from jobs.payload_validator import JobPayload, parse_payload
 from jobs.registry import JobType
 from jobs.states import Priority, Status
 

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from jobs import registry
 from jobs.engine.clock import database_now
+from jobs.engine.value_faults import moment_faults, number_faults, seconds_faults
 from jobs.errors import Fault
 from jobs.models.limits import MAX_KEY_LENGTH
-from jobs.payload_validator import moment_faults, number_faults, seconds_faults, text_faults
+from jobs.payload_validator import text_faults
 from jobs.states import Category, CountedBy
 
 # The largest value of a database's integer.

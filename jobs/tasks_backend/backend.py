@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from jobs.engine.enqueue import enqueue
 from jobs.engine.job_arguments import MAX_ATTEMPTS
-from jobs.payload_validator import number_faults
+from jobs.engine.value_faults import number_faults
 from jobs.registry.declaration import MAX_QUEUE_NAME_LENGTH, is_name
 from jobs.tasks_backend.calls import (
     find_result,

@@ -123,6 +123,25 @@ def test_every_fault_is_listed_at_once(order):
 
 
 @pytest.mark.req("J-03")
+def test_every_fault_is_listed_whichever_check_finds_it(order):
+    wrong = {**ENVELOPE, "tenant_id": 8, "name": 5, "nmae": 1, "token": "x", "extra": float("nan")}
+    found = {
+        ("tenant_id", "foreign_tenant"),
+        ("name", "wrong_type"),
+        ("nmae", "unknown_field"),
+        ("token", "secret_key"),
+        ("extra", "nan"),
+    }
+    assert faults(wrong) == found
+    wrong.pop("correlation_id")
+    assert faults(wrong) == {*found, ("correlation_id", "missing")}
+    # What no encoder takes keeps the schema's from being told, and hides nothing else.
+    assert faults({**wrong, "extra": {1}}) == {
+        ("tenant_id", "foreign_tenant"), ("token", "secret_key"), ("extra", "wrong_type"),
+    }  # fmt: skip
+
+
+@pytest.mark.req("J-03")
 @pytest.mark.parametrize("name", sorted(SECRET_KEYS))
 def test_secret_keys_are_refused_in_any_case_and_depth(order, name: str):
     assert faults({**ENVELOPE, name.upper(): "x"}) == {(name.upper(), "secret_key")}

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.errors import PayloadInvalid
-from jobs.payload_validator import JobPayload, encode_payload, parse_payload
+from jobs.payload_validator import JobPayload, parse_payload, read_payload
 from jobs.queue import enqueue
 from jobs.registry import job
 from tests.queue_kit import row
@@ -83,7 +83,7 @@ def gate(read: Callable[[], JobPayload]) -> tuple[JobPayload | None, list[dict[s
 @given(envelopes | values)
 def test_anything_is_read_or_refused_and_nothing_else(any_type, job_types, payload: Any):
     declared = job_types["test.any"]
-    model, errors = gate(lambda: parse_payload(declared, encode_payload(declared, payload), FIRM))
+    model, errors = gate(lambda: read_payload(declared, payload, FIRM)[1])
     assert isinstance(model, AnyPayload) or errors
     assert model is None or model.tenant_id == FIRM
 
