@@ -9,6 +9,7 @@ from uuid import UUID
 from jobs.models.ids import id_at
 from mail.gmail.client import GmailClient
 from mail.gmail.mime import OUTBOUND_HEADER
+from mail.labels import LabelKey
 from mail.models import Draft, DraftOrigin, EventType, MailAccount, MailThread, Message
 from mail.rules.automated import AutomatedKind, automated_signal
 from mail.services.mailboxes.accounts import own_addresses
@@ -95,6 +96,11 @@ def refuse(account: MailAccount, message: Message, reason: str) -> dict[str, Any
 def skipped(reason: str) -> dict[str, Any]:
     """Return the result of a job that does nothing."""
     return {"skipped": True, "reason": reason}
+
+
+def label_beside(draft: Draft) -> LabelKey:
+    """Return the label that says of a thread that this draft lies in it."""
+    return LabelKey.ACTION_REQUIRED if draft.rework_count >= MOST_REWORKS else LabelKey.OUTBOX
 
 
 def event_detail(draft: Draft) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from mail.services.drafting.gmail_drafts import (
 )
 from mail.services.drafting.persons_drafts import known_ids, persons_drafts
 from mail.services.drafting.retire import KEPT, REORDERED, SENT, end_left_over, retire
-from mail.services.drafting.task import MOST_REWORKS, DraftTask, event_detail, refuse, skipped
+from mail.services.drafting.task import DraftTask, event_detail, label_beside, refuse, skipped
 from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.rules.proposals import propose_rule
@@ -245,9 +245,7 @@ def _finish(task: DraftTask, draft: Draft, draft_id: str, message_id: str, *, ed
             changes |= {"classification": Category.NEEDS_RESPONSE, "classified_upto": messages[0]}
             _decide_for_person(task)
         MailThread.objects.filter(pk=task.thread.pk).update(**changes)
-        last = draft.rework_count >= MOST_REWORKS
-        key = LabelKey.ACTION_REQUIRED if last else LabelKey.OUTBOX
-        show_state(task.account.pk, messages, (task.message.pk, key))
+        show_state(task.account.pk, messages, (task.message.pk, label_beside(draft)))
         is_rework = task.origin == DraftOrigin.REWORK
         event = EventType.DRAFT_REWORKED if is_rework else EventType.DRAFT_CREATED
         record_event(event, task.account, message=task.message, detail=event_detail(draft))

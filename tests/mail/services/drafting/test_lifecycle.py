@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from mail.labels import LABEL_NAMES, LabelKey
 from mail.models import Action, EventType, MailAccount, MailEvent
+from mail.services.mailboxes.modes import pause_mailbox, resume_writing
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import (
     answer_by_hand,
@@ -138,6 +139,21 @@ def test_where_each_step_leads(mailbox: Mailbox, case: Case) -> None:
     jobs_before = len(versions())
     synced(mailbox)
     assert len(versions()) == jobs_before
+
+
+@pytest.mark.req("M-24")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_pause_leaves_it_where_it_is(mailbox: Mailbox, case: Case) -> None:
+    arrived = asked(prepared(mailbox))
+    for step in case.steps:
+        step(mailbox, arrived)
+        synced(mailbox)
+    before = state_labels(mailbox, arrived), the_thread().status, versions()
+    pause_mailbox(mailbox.account)
+    synced(mailbox)
+    resume_writing(mailbox.reload())
+    synced(mailbox)
+    assert (state_labels(mailbox, arrived), the_thread().status, versions()) == before
 
 
 def test_an_own_label_that_a_late_sync_sees_is_no_order(mailbox: Mailbox) -> None:
