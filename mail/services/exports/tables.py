@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from functools import cache
 from math import inf
 from typing import Any
@@ -167,7 +167,7 @@ def facts_of(firm: Firm) -> Row:
 
 
 def _as_json(value: object) -> str:
-    if isinstance(value, datetime):
+    if isinstance(value, datetime | time):
         return value.isoformat()
     if isinstance(value, UUID):
         return str(value)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import timedelta
+from datetime import time, timedelta
 from email import message_from_bytes
 from io import StringIO
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.apps import apps
@@ -31,6 +31,7 @@ from mail.models import (
     DataRequest,
     ExportPart,
     MailAccount,
+    NotificationPreference,
     OutboundMessage,
     RequestKind,
     RequestStatus,
@@ -38,12 +39,20 @@ from mail.models import (
 from mail.services.exports import write
 from mail.services.exports.read import import_firm
 from mail.services.exports.requests import expire_exports, open_zip
-from mail.services.exports.tables import LEFT_OUT, exported_models, row_from_json
+from mail.services.exports.tables import (
+    LEFT_OUT,
+    columns_of,
+    exported_models,
+    row_as_json,
+    row_from_json,
+)
 from mail.services.exports.write import JobLease, export_step
+from mail.services.reminders.preferences import change_preference
 from tenants.audit import SERVICE
 from tenants.encryption import EncryptedTextField
-from tenants.models import ApiKey, AuditEntry, Firm, FirmOwned
+from tenants.models import ApiKey, AuditEntry, Firm, FirmOwned, Role
 from tenants.scope import all_firms, firm_scope
+from tests.factories.tenants import new_member
 from tests.mail.action_kit import received
 from tests.mail.mail_kit import Mailbox, letter, stored
 from tests.mail.send_kit import at_once, attempts, forward
@@ -96,6 +105,36 @@ def test_all_rows_of_all_tables_are_in_the_zip(firm: Firm, other_firm: Firm) -> 
         assert manifest["rows"][table] == len(found), table
     everything = b"\n".join(files.values()).decode().lower()
     assert other_firm.slug not in everything
+
+
+@pytest.mark.parametrize("model", exported_models().values(), ids=exported_models())
+def test_every_kind_of_column_has_a_form_in_an_export(model: type[Any]) -> None:
+    samples = {"DateTimeField": timezone.now(), "TimeField": time(2, 30), "UUIDField": uuid4()}
+    row = model()
+    for field in columns_of(model):
+        kind = (field.target_field if field.is_relation else field).get_internal_type()
+        if "Char" not in kind and "Text" not in kind:
+            setattr(row, field.attname, samples.get(kind, 1))
+    found = json.loads(row_as_json(row))
+    assert found.keys() == {field.attname for field in columns_of(model)}
+    row_from_json(model, found, firm_id=1, users={})
+
+
+def test_how_people_are_notified_is_in_the_zip_and_comes_back_with_it(firm: Firm) -> None:
+    user = new_member(firm, Role.VIEWER)
+    settings = {
+        "time_zone": "Australia/Lord_Howe",
+        "quiet_from": time(22),
+        "quiet_until": time(2, 15),
+        "digest_at": time(7, 30),
+    }
+    change_preference(firm.pk, user.pk, **settings)
+    with open_zip(done(firm, RequestKind.FIRM_EXPORT), by=SERVICE) as file:
+        content = io.BytesIO(file.read())
+    gone(firm)
+    import_firm(content, by=SERVICE)
+    (row,) = stored(NotificationPreference)
+    assert {name: getattr(row, name) for name in settings} == settings
 
 
 def test_mail_is_in_the_zip_as_files_that_mail_programs_read(mailbox: Mailbox) -> None:
