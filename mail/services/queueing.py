@@ -212,10 +212,10 @@ def request_activation(account: MailAccount) -> EnqueueResult:
     return _request_anew("activate.gmail", account)
 
 
-def enqueue_relabels(threads: Iterable[MailThread], activation_id: UUID) -> int:
-    """Have the threads' decisions shown in Gmail, once for each activation; return how many jobs that made.
+def enqueue_relabels(threads: Iterable[MailThread], asked_by: UUID) -> int:
+    """Have the threads' decisions shown in Gmail, once for each job that asks; return how many jobs that made.
 
-    Must run in the firm's scope. What an earlier activation asked for may be past the mailbox's mode.
+    Must run in the firm's scope. What an earlier one asked for may be past the mailbox's mode.
     """
     results = enqueue_many(
         [
@@ -223,7 +223,7 @@ def enqueue_relabels(threads: Iterable[MailThread], activation_id: UUID) -> int:
                 "relabel.gmail",
                 {"account_id": thread.account_id, "thread_id": thread.pk},
                 priority=Priority.LOW,
-                idempotency_key=f"relabel.gmail:{thread.pk}:{activation_id}",
+                idempotency_key=f"relabel.gmail:{thread.pk}:{asked_by}",
             )
             for thread in threads
         ]

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q, Subquery
 from django.utils import timezone
 
 from mail.conf import sync_full_days
-from mail.models import MailAccount, MailThread, Message
+from mail.llm.base import Category
+from mail.models import (
+    Action,
+    ActionStatus,
+    ActionType,
+    Decision,
+    MailAccount,
+    MailThread,
+    Message,
+    ThreadStatus,
+)
+from mail.services.mailboxes.modes import may_write, threads_to_label
 from mail.services.queueing import (
+    enqueue_relabels,
     request_backfill,
     request_label_sync,
     request_lost_snoozes,
@@ -42,11 +54,11 @@ def request_reading(account: MailAccount, *, anew: bool, mail_deleted: bool) -> 
 
 
 def catch_up(account: MailAccount, *, mail_deleted: bool) -> None:
-    """Have recent mail read that is not stored, judged that was not, and woken that nobody will wake.
+    """Have recent mail read, judged and shown as far as it was not, and woken that nobody will wake.
 
     Must run in the firm's scope.
     """
-    request_sync(account, force_full=True)
+    sync = request_sync(account, force_full=True)
     # Snoozes are deleted with the mail, and their label stays in Gmail.
     request_lost_snoozes(account)
     if mail_deleted:
@@ -66,6 +78,28 @@ def catch_up(account: MailAccount, *, mail_deleted: bool) -> None:
             if message.outgoing or "INBOX" in message.labels
         ],
     )
+    if may_write(account):
+        enqueue_relabels(_not_shown(account), sync.job_id)
+
+
+def _not_shown(account: MailAccount) -> list[MailThread]:
+    """Return the recent threads whose decision, or draft, may not have got as far as Gmail.
+
+    What was labelled is left alone: the person may have taken the label off since.
+    """
+    newest = Decision.objects.filter(message__thread=OuterRef("pk")).order_by("-pk")
+    labelled = Action.objects.filter(
+        message__thread=OuterRef("pk"),
+        decision=OuterRef("decided"),
+        action_type=ActionType.APPLY_LABEL,
+        status=ActionStatus.COMPLETED,
+    )
+    to_draft = Q(
+        classification=Category.NEEDS_RESPONSE,
+        status__in=[ThreadStatus.PENDING, ThreadStatus.DRAFTED],
+    )
+    threads = threads_to_label(account).annotate(decided=Subquery(newest.values("pk")[:1]))
+    return list(threads.filter(~Exists(labelled) | to_draft))
 
 
 def _since(account: MailAccount) -> datetime:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from jobs import registry
@@ -239,11 +239,11 @@ def sync_labels_now(
     return requested
 
 
-def threads_to_label(account: MailAccount) -> list[MailThread]:
+def threads_to_label(account: MailAccount) -> QuerySet[MailThread]:
     """Return the judged threads of the last days. Must run in the firm's scope."""
     judged = MailThread.objects.filter(account=account).exclude(classification="")
-    recent = judged.filter(last_message_at__gte=_first_labelled(account))
-    return list(recent.only("pk", "account_id", "firm_id"))
+    recent: QuerySet[MailThread] = judged.filter(last_message_at__gte=_first_labelled(account))
+    return recent.only("pk", "account_id", "firm_id")
 
 
 def _first_labelled(account: MailAccount) -> datetime:

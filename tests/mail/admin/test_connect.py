@@ -19,7 +19,7 @@ from jobs.queue import enqueue
 from jobs.testing import run_job
 from mail.gmail.client import GmailClient
 from mail.gmail.simulator.server import SimulatorServer
-from mail.labels import LabelKey
+from mail.labels import LABEL_NAMES, LabelKey
 from mail.models import (
     Action,
     AgentRun,
@@ -31,6 +31,7 @@ from mail.models import (
     Message,
     Mode,
 )
+from mail.services.actions.sweep import sweep_actions
 from mail.services.mailboxes import connect_account as connect_account_module
 from mail.services.mailboxes.connect_account import CONTENT, disconnect_account, erase_mail
 from mail.services.mailboxes.credentials import StoredToken
@@ -41,7 +42,14 @@ from tenants.models import Firm, Membership, Role
 from tenants.scope import firm_scope
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.pages import audit_entries, messages_of, now, operation_url, submit
-from tests.mail.draft_kit import give_label
+from tests.mail.draft_kit import (
+    QUESTION,
+    asked,
+    give_label,
+    listed,
+    prepared,
+    state_labels,
+)
 from tests.mail.google_kit import MODIFY, answer_consent, granted
 from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored
 
@@ -364,6 +372,50 @@ def test_mail_whose_jobs_ended_with_the_connection_is_read_when_it_is_back(
     drain()
     assert {message.gmail_message_id for message in stored(Message)} == {before, arrived}
     assert all(thread.classification for thread in stored(MailThread))
+
+
+@pytest.mark.req("M-19")
+@pytest.mark.parametrize("cut_off", ["label", "draft", "outbox"])
+def test_what_was_decided_before_a_disconnection_is_shown_when_it_is_back(
+    connected: Mailbox, cut_off: str
+) -> None:
+    """Its thread is judged already: nothing else asks for its label, or its draft."""
+    prepared(connected)
+    with firm_scope(connected.firm):
+        MailAccount.objects.update(shared=False)
+    old = asked(connected, "For your information: we are moving.", message_id="<old@other.example>")
+    (old_label,) = state_labels(connected, old) - {LabelKey.PARENT}
+    remove_label(connected, old, old_label)
+    arrived = connected.receive(letter("Price list", QUESTION, message_id="<q1@other.example>"))
+    sync_only(connected)
+    run_until(cut_off)
+    client = browser_of(connected.firm, Role.ADMIN)
+    submit(client, connected.account, "disconnect", keep="days", keep_days="1", reason="by mistake")
+    drain()
+    sweep_actions()
+    connect(client, connected.account.address, connected.account)
+    drain()
+    assert state_labels(connected, arrived) - {LabelKey.PARENT} == {LabelKey.OUTBOX}
+    assert len(listed(connected)) == 1
+    # What was shown before is as the person has left it.
+    assert state_labels(connected, old) - {LabelKey.PARENT} == set()
+
+
+def run_until(cut_off: str) -> None:
+    """Run the jobs of a question up to the one that puts on its label, drafts, or shows the draft."""
+    for job_type in ("ingest.gmail", "classify", "action.gmail", "draft"):
+        waiting = jobs(job_type)
+        if job_type == {"label": "action.gmail", "draft": "draft"}.get(cut_off):
+            assert waiting
+            return
+        for job in waiting:
+            run_job(job)
+    assert jobs("action.gmail")
+
+
+def remove_label(mailbox: Mailbox, gmail_message_id: str, key: LabelKey) -> None:
+    labels = {one["name"]: one["id"] for one in mailbox.gmail.list_labels()}
+    mailbox.gmail.modify_message(gmail_message_id, remove=[labels[LABEL_NAMES[key]]])
 
 
 def sync_only(mailbox: Mailbox) -> None:
