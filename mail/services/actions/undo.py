@@ -31,6 +31,7 @@ from mail.services.actions.actions import (
 )
 from mail.services.actions.label_changes import LabelChange
 from mail.services.actions.snooze import reinstate_earlier
+from mail.services.mailboxes.connection import why_not_used
 from mail.services.queueing import note_job, thread_lock
 from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE, Actor, record_operation
@@ -55,6 +56,8 @@ def why_not_undoable_with(action: Action, undo_status: str | None) -> str:
     if undo_status is not None:
         done = undo_status == ActionStatus.COMPLETED
         return "It is undone already." if done else "It is being undone."
+    if obstacle := why_not_used(action.account):
+        return obstacle
     if action.action_type != ActionType.SNOOZE:
         return ""
     later = Action.objects.filter(

@@ -11,6 +11,7 @@ from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftStatus
 from mail.services.drafting.requests import enqueue_rework, enqueue_withdrawal
 from mail.services.drafting.task import MOST_REWORKS
 from mail.services.enqueue_after import still_waits
+from mail.services.mailboxes.connection import why_not_used
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
 
@@ -25,10 +26,14 @@ def _on_ready(
     @wraps(operation)
     def run(draft: Draft, /, *args: P.args, **kwargs: P.kwargs) -> None:
         with firm_scope(draft.firm_id):
-            locked = Draft.objects.select_for_update(of=("self",)).select_related("thread")
+            locked = Draft.objects.select_for_update(of=("self",)).select_related(
+                "thread", "account"
+            )
             current = locked.get(pk=draft.pk)
             if current.status != DraftStatus.READY:
                 raise WrongState(f"The draft is {current.get_status_display().lower()}.")
+            if obstacle := why_not_used(current.account):
+                raise WrongState(obstacle)
             operation(current, *args, **kwargs)
 
     return run
@@ -41,8 +46,8 @@ def request_rework(
     """Have the draft written anew, as the instruction says, and what was ordered before it begins.
 
     Raises:
-        WrongState: it is not in Gmail, is being reworked, was as often as can be, or waits with as
-            long an order as can be.
+        WrongState: it is not in Gmail, is being reworked, was as often as can be, waits with as long
+            an order as can be, or its mailbox is disconnected.
     """
     if draft.rework_count >= MOST_REWORKS:
         raise WrongState(f"The draft was reworked {MOST_REWORKS} times.")
@@ -72,7 +77,7 @@ def discard_draft(draft: Draft, *, reason: str = "", by: Actor = SERVICE) -> Non
     """Take the draft out of Gmail, unless the person has edited it there.
 
     Raises:
-        WrongState: it is not in Gmail.
+        WrongState: it is not in Gmail, or its mailbox is disconnected.
     """
     enqueue_withdrawal(draft)
     _audit("draft.discard", draft, by, reason)

@@ -34,6 +34,13 @@ LEAST_HOLD_SECONDS = 1.0
 SILENT_REASON = "Gmail does not answer"
 
 
+def why_not_used(account: MailAccount) -> str:
+    """Return why nothing that a person asks for will reach the mailbox, empty where it may yet."""
+    if account.connection == Connection.DISCONNECTED:
+        return "The mailbox is disconnected: connect it again first."
+    return ""
+
+
 def mailbox_limit_key(account_id: UUID) -> str:
     """Name the mailbox to the queue's pauses, breakers and rate limits."""
     return f"mailbox:{account_id}"

@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec
 from mail.errors import ReasonMissing, WrongState
 from mail.models import UNFINISHED, Action, ActionStatus, OutboundMessage, OutboundStatus
 from mail.services.approvals.approvals import lock_questions, withdraw
+from mail.services.mailboxes.connection import why_not_used
 from mail.services.sending.outbound import release_outbound
 from mail.services.sending.send_outcome import NOT_TOLD, complete_send
 from tenants.audit import SERVICE, Actor, record_operation
@@ -78,7 +79,8 @@ def send_again(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -
 
     Raises:
         ReasonMissing: no reason given.
-        WrongState: it was sent, waits or is being sent, or nobody has approved it.
+        WrongState: it was sent, waits or is being sent, nobody has approved it, or its mailbox is
+            disconnected.
     """
     _require_reason(reason)
     obstacle = why_not_sendable(outbound)
@@ -114,8 +116,10 @@ def why_not_sendable(outbound: OutboundMessage) -> str:
     """Return why the message cannot be sent again, empty where it can."""
     if outbound.status not in _SENDABLE:
         return state_in_words(outbound)
-    # Canceled while it waited for a yes, which nothing else stands for.
-    return "" if outbound.releases else NEVER_APPROVED
+    if not outbound.releases:
+        # Canceled while it waited for a yes, which nothing else stands for.
+        return NEVER_APPROVED
+    return why_not_used(outbound.account)
 
 
 def _require(outbound: OutboundMessage, statuses: tuple[OutboundStatus, ...]) -> None:

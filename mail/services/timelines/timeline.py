@@ -148,7 +148,7 @@ def _actions(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
     links = ActionLink.objects.filter(relation=Relation.UNDO_OF)
     undo = links.filter(effect=OuterRef("pk"), counts=True).values("cause__status")
     undone = links.filter(cause=OuterRef("pk")).values("effect__action_type")
-    actions = Action.objects.filter(message=message).select_related("rule")
+    actions = Action.objects.filter(message=message).select_related("rule", "account")
     actions = actions.annotate(undo_status=Subquery(undo[:1]), undone_type=Subquery(undone[:1]))
     for action in _newest(actions):
         title = action.get_action_type_display()

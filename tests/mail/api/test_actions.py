@@ -10,6 +10,7 @@ from django.test import Client
 
 from jobs.testing import drain
 from mail.models import MailAccount
+from mail.services.mailboxes.connect_account import disconnect_account
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
 from tests.jobs.admin.pages import audit_entries
@@ -93,6 +94,24 @@ def test_what_cannot_be_undone_is_said_before_and_refused_after(mailbox: Mailbox
     assert current(action).status == "completed"
     answer = api.undo(action.pk)
     assert (answer.status_code, "deleted for good" in answer.json()["detail"]) == (409, True)
+
+
+def test_nothing_is_undone_in_a_disconnected_mailbox(mailbox: Mailbox) -> None:
+    """Its job would only end canceled."""
+    action = done(mailbox, received(mailbox), "archive")
+    disconnect_account(mailbox.account, keep_days=30)
+    api = Api(mailbox.firm, Role.OPERATOR)
+    refused = api.undo(action.pk)
+    assert (refused.status_code, refused.json()["code"]) == (409, "wrong_state")
+    assert "disconnected" in refused.json()["detail"]
+    row = api.get(f"{action.pk}/").json()
+    assert (row["undoable"], row["undo_id"]) == (False, None)
+    assert "disconnected" in row["why_not_undoable"]
+    timeline = Client().get(
+        f"/api/v1/mail/messages/{action.message_id}/timeline/", headers=api.headers
+    )
+    found = [one["undoable"] for one in timeline.json()["results"] if one["kind"] == "action"]
+    assert found == [False]
 
 
 def test_a_viewer_undoes_nothing(mailbox: Mailbox) -> None:

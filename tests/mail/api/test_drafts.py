@@ -8,9 +8,10 @@ import pytest
 from django.test import Client
 
 from mail.models import Draft
+from mail.services.mailboxes.connect_account import disconnect_account
 from tenants.models import Firm, Role
 from tests.mail.draft_kit import asked, edit, in_gmail, listed, prepared, the_thread, versions
-from tests.mail.mail_kit import Mailbox, drain, stored
+from tests.mail.mail_kit import Mailbox, drain, jobs, stored
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19", "M-22")]
 
@@ -64,6 +65,17 @@ def test_one_is_reworked_as_ordered(mailbox: Mailbox, draft: Draft) -> None:
     assert "Offer a call." in in_gmail(mailbox)[0].get_content()
     assert versions() == [("automatic", "replaced", 0), ("rework", "ready", 1)]
     assert api.post(draft, "rework").status_code == 409
+
+
+@pytest.mark.parametrize("operation", ["rework", "discard"])
+def test_nothing_is_done_to_one_in_a_disconnected_mailbox(
+    mailbox: Mailbox, draft: Draft, operation: str
+) -> None:
+    disconnect_account(mailbox.account, keep_days=30)
+    refused = Api(mailbox.firm, Role.OPERATOR).post(draft, operation)
+    assert refused.status_code == 409
+    assert "disconnected" in refused.json()["detail"]
+    assert jobs("rework") + jobs("cleanup") == []
 
 
 @pytest.mark.parametrize("edited", [False, True])

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from mail.models import MailAccount, OutboundMessage, OutboundStatus
+from mail.services.mailboxes.connect_account import disconnect_account
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
 from tests.jobs.admin.pages import audit_entries
@@ -91,6 +92,18 @@ def test_one_that_was_canceled_is_sent_again(mailbox: Mailbox, waiting: Outbound
     drain()
     assert current(waiting).status == OutboundStatus.SENT
     assert len(sent(mailbox)) == 1
+
+
+def test_nothing_is_sent_again_from_a_disconnected_mailbox(
+    mailbox: Mailbox, waiting: OutboundMessage
+) -> None:
+    api = Api(mailbox.firm, Role.OPERATOR)
+    api.post(waiting, "cancel")
+    disconnect_account(mailbox.account, keep_days=30)
+    refused = api.post(waiting, "send-again", reason="it was right")
+    assert refused.status_code == 409
+    assert "disconnected" in refused.json()["detail"]
+    assert current(waiting).status == OutboundStatus.CANCELED
 
 
 def test_a_viewer_operates_on_nothing(mailbox: Mailbox, waiting: OutboundMessage) -> None:
