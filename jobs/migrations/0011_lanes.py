@@ -23,7 +23,8 @@ class AddIndexInPassing(migrations.AddIndex):
             super().database_forwards(app_label, schema_editor, from_state, to_state)
             return
         model = to_state.apps.get_model(app_label, self.model_name)
-        schema_editor.add_index(model, self.index, concurrently=True)
+        if self.allow_migrate_model(schema_editor.connection.alias, model):
+            schema_editor.add_index(model, self.index, concurrently=True)
 
     def database_backwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
@@ -33,7 +34,8 @@ class AddIndexInPassing(migrations.AddIndex):
             super().database_backwards(app_label, schema_editor, from_state, to_state)
             return
         model = from_state.apps.get_model(app_label, self.model_name)
-        schema_editor.remove_index(model, self.index, concurrently=True)
+        if self.allow_migrate_model(schema_editor.connection.alias, model):
+            schema_editor.remove_index(model, self.index, concurrently=True)
 
 
 class Migration(migrations.Migration):

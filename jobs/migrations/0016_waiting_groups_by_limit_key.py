@@ -23,7 +23,8 @@ class RemoveIndexInPassing(migrations.RemoveIndex):
             return
         model = from_state.apps.get_model(app_label, self.model_name)
         index = from_state.models[app_label, self.model_name_lower].get_index_by_name(self.name)
-        schema_editor.remove_index(model, index, concurrently=True)
+        if self.allow_migrate_model(schema_editor.connection.alias, model):
+            schema_editor.remove_index(model, index, concurrently=True)
 
     def database_backwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
@@ -34,7 +35,8 @@ class RemoveIndexInPassing(migrations.RemoveIndex):
             return
         model = to_state.apps.get_model(app_label, self.model_name)
         index = to_state.models[app_label, self.model_name_lower].get_index_by_name(self.name)
-        schema_editor.add_index(model, index, concurrently=True)
+        if self.allow_migrate_model(schema_editor.connection.alias, model):
+            schema_editor.add_index(model, index, concurrently=True)
 
 
 class Migration(migrations.Migration):

@@ -226,6 +226,32 @@ def test_each_company_of_a_table_that_exists_already_is_a_firm(shop: Shop) -> No
     }
 
 
+def test_a_router_keeps_the_queue_off_a_second_database(
+    shop: Shop, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> None:
+    shop.write(
+        "shop/routers.py",
+        """
+        class Router:
+            def allow_migrate(self, db, app_label, **hints):
+                return db == "default" or app_label not in ("tenants", "jobs")
+        """,
+    )
+    with django_db_blocker.unblock(), empty_database("second", tmp_path) as url:
+        second = dict(environ.Env.db_url_config(url))
+        shop.append("shop/settings.py", f'DATABASES["second"] = {second!r}')
+        shop.append("shop/settings.py", 'DATABASE_ROUTERS = ["shop.routers.Router"]')
+        shop.manage("makemigrations", "catalogue")
+        shop.manage("migrate", "--database", "second")
+        shop.manage("migrate", "--database", "second", "jobs", "zero")
+        told = shop.python("""
+            from django.db import connections
+            print(connections["second"].introspection.table_names())
+        """)
+    assert "catalogue_customer" in told
+    assert "jobs_" not in told
+
+
 def test_what_cannot_work_ends_by_name(shop: Shop) -> None:
     shop.manage("makemigrations", "catalogue")
     # Nor does a worker go on that meets a schema which is not its own.
