@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
-from django.db import connection, transaction
+from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import TestCase
 
 from jobs.errors import TransactionLeftOpen
@@ -14,36 +15,44 @@ from jobs.execution.connections import transaction_left_open
 
 @contextmanager
 def as_without_transaction() -> Iterator[None]:
-    """Run a handler inside a test's transaction as it would run outside of one.
+    """Run a handler inside a test's transactions as it would run outside of them.
 
-    Its on-commit callbacks run when it has ended. A statement of its own that fails undoes what it
-    did, one of theirs what they did, and the test can go on. A block that it left open is undone, too.
+    On each of the databases its on-commit callbacks run when it has ended. A statement of its own
+    that fails undoes what it did, one of theirs what they did, and the test can go on. A block that
+    it left open is undone, too.
     """
-    if not connection.in_atomic_block:
+    with ExitStack() as databases:
+        for database in connections.all(initialized_only=True):
+            if database.in_atomic_block:
+                databases.enter_context(_as_without_transaction(database))
         yield
-        return
-    before = transaction.savepoint()
+
+
+@contextmanager
+def _as_without_transaction(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    using = connection.alias
+    before = transaction.savepoint(using)
     pending = len(connection.run_on_commit)
     outer = len(connection.atomic_blocks)
 
     def undo_if_broken() -> None:
         if connection.needs_rollback or not connection.is_usable():
-            transaction.set_rollback(False)
-            transaction.savepoint_rollback(before)
+            transaction.set_rollback(rollback=False, using=using)
+            transaction.savepoint_rollback(before, using)
             del connection.run_on_commit[pending:]
 
     try:
-        with TestCase.captureOnCommitCallbacks(execute=True):
+        with TestCase.captureOnCommitCallbacks(using=using, execute=True):
             yield
-            _end_atomic_blocks(outer)
+            _end_atomic_blocks(connection, outer)
             undo_if_broken()
             # What it did up to here a worker would have committed.
-            before = transaction.savepoint()
+            before = transaction.savepoint(using)
     finally:
         undo_if_broken()
 
 
-def _end_atomic_blocks(outer: int) -> None:
+def _end_atomic_blocks(connection: BaseDatabaseWrapper, outer: int) -> None:
     """Roll back the atomic blocks that the handler left open inside the `outer` first ones.
 
     Raises:
