@@ -78,6 +78,8 @@ def _to_json(event: EventDict, **_: object) -> str:
 class LineFormatter(structlog.stdlib.ProcessorFormatter):
     """Writes a record as one line, or as the `Lines` that it stands for, by `render_attempts`."""
 
+    writes_lines = True
+
     def __init__(self, *, render_attempts: RenderAttempts, **options: Any) -> None:
         super().__init__(**options)
         self._render_attempts = render_attempts

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from interfaces.log_lines import Line, write_line
+from interfaces.log_lines import write_line
 from jobs.engine.claim import Claim
 
 _log = logging.getLogger("jobs")
@@ -61,20 +61,29 @@ def log(event: str, fields: Mapping[str, Any], *, problem: bool) -> None:
 class Lines:
     """The message of a log record that stands for many lines, one for each of `attempts`.
 
-    A formatter that knows it writes each as it writes a `Line`.
+    Only formatters that say so by an attribute `writes_lines` get one, and write each as a `Line`.
     """
 
     event: str
     attempts: FinishedAttempts
 
-    def __str__(self) -> str:
-        return "\n".join(str(Line(self.event, fields)) for fields in fields_of(self.attempts))
-
 
 def log_many(event: str, attempts: FinishedAttempts) -> None:
-    """Write many lines as one record: a record for each would cost more than running its job."""
-    if attempts:
+    """Write a line for each; as one record where possible, which costs less than running its job."""
+    if not attempts or not _log.isEnabledFor(logging.INFO):
+        return
+    if all(getattr(one.formatter, "writes_lines", False) for one in _handlers_of(_log)):
         _log.info(Lines(event, attempts))
+        return
+    for fields in fields_of(attempts):
+        write_line(_log, logging.INFO, event, fields)
+
+
+def _handlers_of(logger: logging.Logger | None) -> Iterator[logging.Handler]:
+    """Yield the handlers that the logger's records reach."""
+    while logger is not None:
+        yield from logger.handlers
+        logger = logger.parent if logger.propagate else None
 
 
 def log_note(claim: Claim, text: str) -> None:
