@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import Any, get_type_hints
+from typing import Any, TypeGuard, get_type_hints
 from uuid import UUID
 
 from django.utils.duration import duration_iso_string
@@ -30,6 +30,11 @@ def plain(value: object) -> str:
     if isinstance(value, timedelta):
         return duration_iso_string(value)
     raise TypeError(type(value).__name__)
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Say whether it is a string, and not what only passes for one: Django's lazy objects do."""
+    return issubclass(type(value), str)
 
 
 def unstorable_return(function: Callable[..., Any]) -> type | None:

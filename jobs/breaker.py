@@ -20,6 +20,13 @@ MAX_COOLDOWN_SECONDS = 900.0
 # Different failures counted in one window; beyond that the rarest is dropped for a new one.
 MAX_FINGERPRINTS = 20
 
+_NUMBERS = (
+    ("failure_rate", int | float, "a number"),
+    ("min_attempts", int, "a whole number"),
+    ("window_seconds", int | float, "a number"),
+    ("cooldown_seconds", int | float, "a number"),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Breaker:
@@ -39,8 +46,10 @@ class Breaker:
         """Refuse a breaker that could never open, or never close.
 
         Raises:
+            TypeError: naming the attribute that is no number.
             ValueError: naming the attribute that is out of range.
         """
+        self._check_types()
         if not 0 < self.failure_rate <= 1:
             raise ValueError("failure_rate must be above 0 and at most 1")
         if self.min_attempts < 1:
@@ -51,6 +60,12 @@ class Breaker:
             raise ValueError(
                 f"cooldown_seconds must be above 0 and at most {MAX_COOLDOWN_SECONDS:g}"
             )
+
+    def _check_types(self) -> None:
+        for name, kind, what in _NUMBERS:
+            number = getattr(self, name)
+            if not isinstance(number, kind) or isinstance(number, bool):
+                raise TypeError(f"{name} must be {what}")
 
     def cooldown(self, trips: int) -> float:
         """Return how long it stays open after opening `trips` times (from 1) in a row."""

@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import orjson
+from django.utils.functional import LazyObject
 from pydantic import ValidationError
 
-from interfaces.plain_json import ENCODED, plain
+from interfaces.plain_json import ENCODED, PLAIN, is_text, plain
 from jobs import registry
 from jobs.conf import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH
 from jobs.errors import Fault, PayloadInvalid
@@ -257,7 +258,7 @@ def _field(path: str) -> str:
 def _key_faults(path: str, value: Mapping[Any, Any], *, check_secrets: bool) -> Iterator[Fault]:
     for key in value:
         place = _join(path, str(key))
-        if not isinstance(key, str):
+        if not is_text(key):
             yield Fault(place, "wrong_type", "keys must be strings")
         elif check_secrets and key.casefold() in SECRET_KEYS:
             yield Fault(place, "secret_key", "payloads carry no secrets: pass an id instead")
@@ -266,17 +267,17 @@ def _key_faults(path: str, value: Mapping[Any, Any], *, check_secrets: bool) -> 
 
 
 def _value_faults(path: str, value: object) -> Iterator[Fault]:
-    if isinstance(value, str):
+    # A lazy object passes for what it stands for, but not with the encoder.
+    if isinstance(value, LazyObject) or not isinstance(value, PLAIN + ENCODED):
+        yield Fault(path, "wrong_type", f"{type(value).__name__} is not JSON")
+    elif isinstance(value, str):
         yield from text_faults(path, value)
     elif isinstance(value, float):
         if not math.isfinite(value):
             yield Fault(path, "nan", "NaN and infinity are not JSON")
-    elif isinstance(value, int):
-        # Python does not convert integers of more than 4,300 digits to text.
-        if value.bit_length() > 1024:
-            yield Fault(path, "number_too_large", "integers are limited to 1,024 bits")
-    elif value is not None and not isinstance(value, ENCODED):
-        yield Fault(path, "wrong_type", f"{type(value).__name__} is not JSON")
+    # Python does not convert integers of more than 4,300 digits to text.
+    elif isinstance(value, int) and value.bit_length() > 1024:
+        yield Fault(path, "number_too_large", "integers are limited to 1,024 bits")
 
 
 _CODES = {"missing": "missing", "extra_forbidden": "unknown_field"}

@@ -18,7 +18,7 @@ from jobs.engine.insert import DispatchGroup, dispatch, dispatch_groups, insert_
 from jobs.engine.job_arguments import look_up_named_users
 from jobs.engine.job_wait import read_job, wait_until_settled, wait_until_settled_async
 from jobs.engine.new_job import EnqueueSpec, NewJob, new_job
-from jobs.engine.owner import firm_exists, only_firm_id
+from jobs.engine.owner import firm_id_of, only_firm_id
 from jobs.engine.replace import insert_or_replace
 from jobs.engine.transactions import without_waiting
 from jobs.errors import ArgumentsInvalid, Fault
@@ -267,7 +267,7 @@ def firm_in_scope(firm: Firm | int | None, call: str = "enqueue") -> int:
         ArgumentsInvalid: there is no such firm, or it is no firm.
     """
     if firm is not None:
-        return _id_of(firm)
+        return firm_id_of(firm)
     scope = current_scope()
     if scope is not None and scope.only_firm_id is not None:
         return scope.only_firm_id
@@ -277,16 +277,4 @@ def firm_in_scope(firm: Firm | int | None, call: str = "enqueue") -> int:
     firm_id = only_firm_id()
     if firm_id is None:
         raise MissingTenant(call, NAME_THE_FIRM)
-    return firm_id
-
-
-def _id_of(firm: object) -> int:
-    # Rows of other models have ids, too.
-    if not isinstance(firm, Firm | int):
-        message = f"must be a Firm or the id of one, not {type(firm).__name__}"
-        raise ArgumentsInvalid([Fault("firm", "wrong_type", message)])
-    firm_id: int | None = firm if isinstance(firm, int) else firm.pk
-    # Who has the row has seen it; an id may be of anything.
-    if firm_id is None or (isinstance(firm, int) and not firm_exists(firm_id)):
-        raise ArgumentsInvalid([Fault("firm", "unknown", f"no firm has the id {firm_id}")])
     return firm_id

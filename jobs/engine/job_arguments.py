@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ValidationError
 
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
-from jobs.engine.owner import look_up_users, user_exists
+from interfaces.plain_json import is_text
+from jobs.engine.owner import MOST_ID, look_up_users, user_exists
 from jobs.engine.value_faults import moment_faults, number_faults
 from jobs.errors import LONGEST_WAIT_SECONDS, ArgumentsInvalid, Fault, PayloadInvalid
 from jobs.models import JobQueue
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 MAX_KEY_LENGTH = 200
 MAX_ATTEMPTS = 32_767
 MAX_UNITS = 2**31 - 1
-MOST_ID = 2**63 - 1
 NORMAL = Priority.NORMAL.value
 PRIORITIES = (min(Priority), max(Priority))
 SPAN_RANGE = f"must be above 0 and at most {LONGEST_WAIT_SECONDS:,} seconds"
@@ -56,7 +56,10 @@ def _key_of_user(user: Any) -> Any:
     Raises:
         ValidationError: it is none that a user can have.
     """
-    key = JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
+    try:
+        key = JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
+    except TypeError as error:  # the field of a UUID, for what is neither text nor a number
+        raise ValidationError("no user can have this id") from error
     # The databases cannot be asked for these.
     beyond = isinstance(key, int) and not -MOST_ID <= key <= MOST_ID
     if beyond or (isinstance(key, str) and any(text_faults("user", key))):
@@ -104,7 +107,7 @@ def argument_faults(job: NewJob) -> list[Fault]:
 
 def key_faults(name: str, key: object) -> list[Fault]:
     """Return what is wrong with a lock key, limit key or idempotency key."""
-    if not isinstance(key, str):
+    if not is_text(key):
         return [Fault(name, "wrong_type", "must be a string")]
     if 1 <= len(key) <= MAX_KEY_LENGTH and "\x00" not in key:
         return [] if key.isascii() else list(text_faults(name, key))

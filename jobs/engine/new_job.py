@@ -197,7 +197,7 @@ def _on_conflict(declared: JobType, spec: EnqueueSpec, key: str | None) -> OnCon
 
 
 def _max_wait(declared: JobType, spec: EnqueueSpec) -> float:
-    seconds = _seconds(declared, "max_wait", spec.max_wait or 0)
+    seconds = _seconds(declared, "max_wait", 0 if spec.max_wait is None else spec.max_wait)
     if spec.on_conflict != "debounce":
         fault = Fault("max_wait", "conflict", "is for on_conflict='debounce'")
     elif not 0 < seconds <= LONGEST_WAIT_SECONDS:

@@ -11,6 +11,7 @@ from django.db import router
 
 from jobs.engine.claim import Claim
 from jobs.engine.transactions import run_alone
+from jobs.errors import ArgumentsInvalid, Fault
 from tenants.models import SYSTEM_SLUG, Firm
 
 # One more than the reserved firm and a firm of the project's own.
@@ -20,6 +21,7 @@ KNOWN_SECONDS = 1.0
 # How long a claim may wait for its thread after its owner was looked up.
 START_SECONDS = 10.0
 MOST_KNOWN = 10_000
+MOST_ID = 2**63 - 1
 
 # When the firm or user was seen last, by the monotonic clock.
 _seen: dict[tuple[str, Any], float] = {}
@@ -64,6 +66,25 @@ def gone_owner(claim: Claim) -> str | None:
 def firm_exists(firm_id: int) -> bool:
     """Say whether there is such a firm, or was within the last seconds."""
     return _exists("firm", firm_id)
+
+
+def firm_id_of(firm: object) -> int:
+    """Return the id of a firm, given as such or by its id.
+
+    Raises:
+        ArgumentsInvalid: there is no such firm, or it is no firm.
+    """
+    # Rows of other models have ids, too.
+    if isinstance(firm, bool) or not isinstance(firm, Firm | int):
+        message = f"must be a Firm or the id of one, not {type(firm).__name__}"
+        raise ArgumentsInvalid([Fault("firm", "wrong_type", message)])
+    firm_id: int | None = firm if isinstance(firm, int) else firm.pk
+    # Who has the row has seen it; an id may be of anything, SQLite cannot even be asked for it.
+    if firm_id is None or (
+        isinstance(firm, int) and not (0 < firm_id <= MOST_ID and firm_exists(firm_id))
+    ):
+        raise ArgumentsInvalid([Fault("firm", "unknown", f"no firm has the id {firm_id}")])
+    return firm_id
 
 
 def user_exists(user_id: Any) -> bool:

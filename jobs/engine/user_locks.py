@@ -62,7 +62,11 @@ def acquire_lock(
 
 
 def release_lock(lock: ConcurrencyLock) -> bool:
-    """Free the lock. False: it expired and somebody else took it, or it is gone."""
+    """Free the lock. False: it expired and somebody else took it, or it is gone.
+
+    Raises:
+        LockInvalid: it is none.
+    """
     held, params = _held_sql(lock)
     return in_transaction(lambda: run(f"DELETE FROM jobs_concurrencylock WHERE {held}", params)) > 0
 
@@ -71,7 +75,7 @@ def renew_lock(lock: ConcurrencyLock, ttl_seconds: float) -> bool:
     """Extend the lock to `ttl_seconds` from now. False: it is no longer held.
 
     Raises:
-        LockInvalid: the time is refused.
+        LockInvalid: the time is refused, or it is no lock.
     """
     faults = _ttl_faults(ttl_seconds)
     if faults:
@@ -86,8 +90,15 @@ def renew_lock(lock: ConcurrencyLock, ttl_seconds: float) -> bool:
     return in_transaction(lambda: run(renew_sql, [ttl_seconds, *params])) > 0
 
 
-def _held_sql(lock: ConcurrencyLock) -> tuple[str, list[object]]:
-    """Return the condition, and its parameters, that nobody has taken the lock since."""
+def _held_sql(lock: object) -> tuple[str, list[object]]:
+    """Return the condition, and its parameters, that nobody has taken the lock since.
+
+    Raises:
+        LockInvalid: it is none; `acquire_lock` returns None while another holds the key.
+    """
+    if not isinstance(lock, ConcurrencyLock):
+        message = f"must be what acquire_lock returned, not {type(lock).__name__}"
+        raise LockInvalid([Fault("lock", "wrong_type", message)])
     lock_id = dialects.current().value(Column.UUID, lock.pk)
     return (
         "id = %s AND holder_id = %s AND fencing_token = %s",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from datetime import datetime
 
+from interfaces.plain_json import is_text
 from jobs import registry
 from jobs.engine.clock import database_now
 from jobs.engine.value_faults import moment_faults, number_faults, seconds_faults
@@ -28,7 +29,7 @@ def pause_faults(
         faults += _unknown("category", category, [word.value for word in Category])
     if job_type is not None:
         faults += _type_faults(job_type)
-    faults += key_faults(limit_key or "")
+    faults += key_faults(limit_key)
     if until is not None:
         faults += moment_faults("until", until) or _past_faults(until)
     return faults
@@ -51,12 +52,22 @@ def counting_faults(
         faults += _type_faults(job_type)
     elif counted_by != CountedBy.KEY:
         faults.append(Fault("job_type", "missing", "only keys can be counted for every type"))
-    faults += key_faults(limit_key or "")
+    faults += key_faults(limit_key)
     if limit_key and counted_by != CountedBy.KEY:
         faults.append(Fault("limit_key", "conflict", "takes a rate that is counted by key"))
     if counted_by == CountedBy.ALL_FIRMS and for_one_firm:
         faults.append(Fault("counted_by", "conflict", "one firm cannot limit all firms"))
     return faults
+
+
+def cleared_faults(
+    job_type: str | None, limit_key: str | None, counted_by: CountedBy | str
+) -> list[Fault]:
+    """Return what no rate limit can have; its type may be gone."""
+    faults = _unknown("counted_by", counted_by, [word.value for word in CountedBy])
+    if job_type is not None:
+        faults += _text_faults("job_type", job_type)
+    return faults + key_faults(limit_key)
 
 
 def rate_faults(amount: int, per_seconds: float, burst: int | None) -> list[Fault]:
@@ -73,15 +84,27 @@ def _type_faults(job_type: str) -> list[Fault]:
     )
 
 
-def key_faults(limit_key: str) -> list[Fault]:
+def key_faults(limit_key: object) -> list[Fault]:
     """Return what is wrong with a limit key; an empty one stands for none."""
+    if limit_key is None:
+        return []
+    if not is_text(limit_key):
+        return [Fault("limit_key", "wrong_type", "must be a string")]
     if len(limit_key) <= MAX_KEY_LENGTH and "\x00" not in limit_key:
         return list(text_faults("limit_key", limit_key))
     message = f"must have at most {MAX_KEY_LENGTH} characters and no NUL"
     return [Fault("limit_key", "wrong_length", message)]
 
 
+def _text_faults(field: str, word: object) -> list[Fault]:
+    if is_text(word):
+        return list(text_faults(field, word))
+    return [Fault(field, "wrong_type", "must be a string")]
+
+
 def _unknown(field: str, word: str, known: list[str]) -> list[Fault]:
+    if faults := _text_faults(field, word):
+        return faults
     if word in known:
         return []
     close = difflib.get_close_matches(word, known, n=2)

@@ -18,10 +18,16 @@ from jobs.engine import dialects
 from jobs.engine.clock import database_now
 from jobs.engine.demotion import demote_rated
 from jobs.engine.dialects import Column
+from jobs.engine.owner import firm_id_of
 from jobs.engine.transactions import fetch, run
 from jobs.errors import LimitInvalid, UnknownJob, WrongState
 from jobs.models import Pause, RateLimit
-from jobs.operations.limit_faults import counting_faults, pause_faults, rate_faults
+from jobs.operations.limit_faults import (
+    cleared_faults,
+    counting_faults,
+    pause_faults,
+    rate_faults,
+)
 from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
 from jobs.states import CountedBy
 from tenants.audit import as_actor
@@ -59,6 +65,7 @@ def pause(
     Raises:
         ReasonMissing: no reason given.
         LimitInvalid: an argument is refused; `errors` lists field, code, message.
+        ArgumentsInvalid: there is no such firm.
         WrongState: the same is paused already.
         TenantMismatch: the firm, or that of every firm, is out of scope.
     """
@@ -173,9 +180,12 @@ def clear_rate_limit(
     """Lift the limit that was set for just this: for just this firm, or for everywhere.
 
     Raises:
+        LimitInvalid: an argument is refused; `errors` lists field, code, message.
         UnknownJob: there is none.
         TenantMismatch: the firm, or that of every firm, is out of scope.
     """
+    if faults := cleared_faults(job_type, limit_key, counted_by):
+        raise LimitInvalid(faults)
     row = _find_rate_limit(firm, owner_id(firm), _counting(job_type, limit_key, counted_by))
     if row is None:
         raise UnknownJob(f"no rate limit for {job_type or limit_key}")
@@ -199,13 +209,14 @@ def owner_id(firm: Firm | int | None) -> int:
 
     Raises:
         TenantMismatch: the firm, or that of every firm, is out of scope.
+        ArgumentsInvalid: there is no such firm.
     """
     scope = current_scope()
     if firm is None:
         if scope is not None and scope.firm_ids is not None:
             raise TenantMismatch("a limit for every firm takes every firm in scope")
         return Firm.objects.system().pk
-    firm_id = firm if isinstance(firm, int) else firm.pk
+    firm_id = firm_id_of(firm)
     if scope is not None and not scope.allows(firm_id):
         raise TenantMismatch(f"firm {firm_id} is not in scope")
     return firm_id

@@ -14,9 +14,10 @@ from uuid import UUID
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import models
 
+from interfaces.plain_json import is_text
 from jobs.engine.counters import Counted
 from jobs.engine.transactions import in_transaction
-from jobs.errors import ReasonMissing, UnknownJob
+from jobs.errors import ArgumentsInvalid, Fault, ReasonMissing, UnknownJob
 from jobs.models import (
     BulkRun,
     CircuitBreaker,
@@ -54,18 +55,38 @@ _TARGET_TYPES: dict[type[models.Model], str] = {
 def operation(function: Callable[P, T]) -> Callable[P, T]:
     """Run `function` in one transaction, or in the caller's: there, undo its writes if it raises.
 
-    A deadlock or a busy database repeats it, unless it runs in the caller's transaction.
+    A deadlock or a busy database repeats it, unless it runs in the caller's transaction. What is
+    no user for `by`, or no text for a reason, is refused.
     """
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        if faults := list(_account_faults(kwargs)):
+            raise ArgumentsInvalid(faults)
         return in_transaction(lambda: function(*args, **kwargs), savepoint=True)
 
     return run
 
 
+def _account_faults(given: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what is wrong with who did it and why, as far as an operation takes them by name."""
+    by = given.get("by")
+    if by is not None and not isinstance(by, Actor) and not hasattr(by, "get_username"):
+        yield Fault("by", "wrong_type", f"must be a user, not {type(by).__name__}")
+    for name in ("reason", "note"):
+        if not is_text(text := given.get(name, "")):
+            yield Fault(name, "wrong_type", f"must be a string, not {type(text).__name__}")
+
+
 def require_reason(reason: str) -> None:
-    """Raise ReasonMissing when the reason is blank."""
+    """Refuse a reason that is blank, or no text.
+
+    Raises:
+        ReasonMissing: it is blank.
+        ArgumentsInvalid: it is no text.
+    """
+    if faults := list(_account_faults({"reason": reason})):
+        raise ArgumentsInvalid(faults)
     if not reason.strip():
         raise ReasonMissing
 

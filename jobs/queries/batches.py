@@ -53,10 +53,14 @@ def batch_progress(batch_id: UUID | str) -> BatchProgress:
     """Return how far a batch is, by the id that `enqueue_batch` gave, whatever the scope.
 
     Raises:
-        UnknownJob: there is no such batch; it may be purged.
+        UnknownJob: there is no such batch, it may be purged; or the text is no id.
     """
+    try:
+        pk = UUID(str(batch_id))
+    except ValueError as error:
+        raise UnknownJob(f"{str(batch_id)[:64]!r} is not an id") from error
     rows = with_counts(Batch.objects.unscoped("an id given by the engine"), unscoped=True)
-    row = reading(lambda: rows.filter(pk=batch_id).first())
+    row = reading(lambda: rows.filter(pk=pk).first())
     if row is None:
         raise UnknownJob(f"no batch {batch_id}")
     return progress_of(row)

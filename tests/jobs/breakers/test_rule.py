@@ -48,6 +48,15 @@ def test_a_breaker_that_could_never_open_or_close_is_refused(options):
         Breaker(**options)
 
 
+@pytest.mark.parametrize(
+    "name", ["failure_rate", "min_attempts", "window_seconds", "cooldown_seconds"]
+)
+@pytest.mark.parametrize("wrong", [None, "1", True])
+def test_what_is_no_number_is_refused_by_name(name, wrong):
+    with pytest.raises(TypeError, match=f"^{name} must be a (whole )?number$"):
+        Breaker(**{name: wrong})
+
+
 @given(rules, ends)
 def test_it_opens_at_the_first_moment_one_failure_reaches_the_rate_and_not_before(rule, ended):
     for count in range(1, len(ended) + 1):

@@ -5,20 +5,36 @@ from __future__ import annotations
 from collections import UserDict
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext_lazy
 
-from jobs.errors import ArgumentsInvalid, EditInvalid, Fault, PayloadInvalid
-from jobs.models import JobQueue
+from jobs.errors import (
+    ArgumentsInvalid,
+    EditInvalid,
+    Fault,
+    LockInvalid,
+    PayloadInvalid,
+    UnknownJob,
+)
+from jobs.models import JobQueue, Pause, RateLimit
 from jobs.operations.schedules import create_schedule
 from jobs.queue import (
     EnqueueSpec,
     acquire_lock,
+    batch_progress,
+    cancel,
+    clear_rate_limit,
     enqueue,
     enqueue_batch,
     enqueue_chain,
     enqueue_many,
+    force_release,
     pause,
+    release_lock,
+    renew_lock,
     set_rate_limit,
 )
 from jobs.registry import JobPayload, JobType, job
@@ -183,12 +199,92 @@ def test_a_callback_that_is_no_spec_is_refused(firm: Firm, event: str) -> None:
 
 def test_what_is_no_firm_is_refused_also_where_it_has_an_id(firm: Firm) -> None:
     user = UserFactory(pk=firm.pk, username="ada")
-    for wrong in ("acme", str(firm.pk), user):
+    for wrong in ("acme", str(firm.pk), user, True):
         with pytest.raises(ArgumentsInvalid, match=r"^firm: must be a Firm or the id of one, not "):
             enqueue("noop", firm=wrong)
     with pytest.raises(ArgumentsInvalid, match=r"^firm: no firm has the id 0$"):
         enqueue("noop", firm=0)
     assert rows(JobQueue) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ("acme", "firm: must be a Firm or the id of one, not str"),
+        (True, "firm: must be a Firm or the id of one, not bool"),
+        (0, "firm: no firm has the id 0"),
+        (2**63, f"firm: no firm has the id {2**63}"),
+    ],
+)
+def test_what_is_no_firm_has_no_limits(firm: Firm, wrong: Any, complaint: str) -> None:
+    for call in (
+        lambda: pause(firm=wrong, reason="away"),
+        lambda: set_rate_limit("noop", 1, 60, firm=wrong),
+        lambda: clear_rate_limit("noop", firm=wrong),
+    ):
+        with pytest.raises(ArgumentsInvalid, match=complaint):
+            call()
+    assert rows(Pause) == rows(RateLimit) == []
+
+
+@pytest.mark.parametrize("name", ["category", "job_type", "limit_key"])
+def test_what_a_limit_is_about_is_text(firm: Firm, name: str) -> None:
+    for wrong in (b"noop", SimpleLazyObject(lambda: "noop"), ["noop"]):
+        given: dict[str, Any] = {name: wrong}
+        with pytest.raises(ArgumentsInvalid, match=rf"^{name}: must be "):
+            pause(firm=firm, reason="away", **given)
+        if name != "category":
+            with pytest.raises(ArgumentsInvalid, match=rf"^{name}: must be "):
+                clear_rate_limit(**{"job_type": "noop", "firm": firm, **given})
+    with pytest.raises(ArgumentsInvalid, match=r"^job_type: the NUL character"):
+        clear_rate_limit("no\x00op", firm=firm)
+    with pytest.raises(ArgumentsInvalid, match=r"^counted_by: there is no 'each'"):
+        clear_rate_limit("noop", firm=firm, counted_by="each")
+
+
+def test_who_did_it_is_a_user_and_the_reason_is_text(firm: Firm) -> None:
+    waiting = enqueue("noop", firm=firm, delay=60).job_id
+    user = UserFactory(username="ada")
+    for wrong in ("ada", user.pk):
+        with pytest.raises(ArgumentsInvalid, match=r"^by: must be a user, not (str|int)$"):
+            cancel(waiting, by=wrong)  # type: ignore[arg-type]
+    for wrong in (None, b"away", gettext_lazy("Away")):
+        with pytest.raises(ArgumentsInvalid, match=r"^reason: must be a string, not "):
+            cancel(waiting, by=user, reason=wrong)  # type: ignore[arg-type]
+        with pytest.raises(ArgumentsInvalid, match=r"^reason: must be a string, not "):
+            force_release(str(uuid4()), wrong)  # type: ignore[arg-type]
+    assert [one.status for one in rows(JobQueue)] == ["pending"]
+
+
+def test_a_lock_is_what_acquire_lock_returned(firm: Firm) -> None:
+    acquire_lock("key", 60, firm=firm)
+    taken: Any = acquire_lock("key", 60, firm=firm)
+    for call in (lambda: release_lock(taken), lambda: renew_lock(taken, 60)):
+        with pytest.raises(LockInvalid, match=r"^lock: must be what acquire_lock returned, not No"):
+            call()
+
+
+def test_what_is_no_id_of_a_batch_names_none() -> None:
+    for wrong in ("", "today", None, b"today"):
+        with pytest.raises(UnknownJob, match="is not an id"):
+            batch_progress(wrong)  # type: ignore[arg-type]
+
+
+def test_a_lazy_text_is_no_text(firm: Firm, job_types: Any) -> None:
+    class AnyPayload(JobPayload):
+        value: Any = None
+
+    job("test.any", category="sync", payload=AnyPayload)(lambda payload, ctx: None)
+    lazy: Any = SimpleLazyObject(lambda: "text")
+    with pytest.raises(PayloadInvalid, match=r"value: SimpleLazyObject is not JSON"):
+        enqueue("test.any", {"value": lazy}, firm=firm)
+    with pytest.raises(PayloadInvalid, match=r"text: keys must be strings"):
+        enqueue("test.any", {"value": {lazy: 1}}, firm=firm)
+    for name in ("lock_key", "limit_key", "idempotency_key"):
+        with pytest.raises(PayloadInvalid, match=f"{name}: must be a string"):
+            enqueue("test.any", firm=firm, **{name: lazy})
+    with pytest.raises(LockInvalid, match=r"key: must be a string"):
+        acquire_lock(lazy, 60, firm=firm)
 
 
 def test_an_option_that_does_not_exist_is_refused_at_once(greet: Any) -> None:

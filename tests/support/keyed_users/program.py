@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from io import StringIO
 from typing import Any
 
@@ -53,8 +54,9 @@ def main() -> None:
     mixed_ids = [one.job_id for one in enqueue_many(mixed, firm=firm)]
     many = enqueue_many([EnqueueSpec("effect.leaf", user=user)] * 600, firm=firm)
     if model.__name__ == "UuidUser":
-        with pytest.raises(PayloadInvalid, match="user: must be a user"):
-            enqueue("effect.leaf", firm=firm, user="nobody")
+        for wrong in ("nobody", b"nobody", datetime.now(UTC)):
+            with pytest.raises(PayloadInvalid, match="user: must be a user"):
+                enqueue("effect.leaf", firm=firm, user=wrong)
     canceled = enqueue("effect.leaf", firm=firm, user=user)
     cancel(canceled.job_id, by=user)
     with connection.cursor() as cursor:
