@@ -252,6 +252,25 @@ def test_a_router_keeps_the_queue_off_a_second_database(
     assert "jobs_" not in told
 
 
+def test_a_projects_data_is_dumped_and_loaded_with_its_jobs(shop: Shop) -> None:
+    shop.manage("makemigrations", "catalogue")
+    shop.manage("migrate")
+    shop.manage("create_firm", "Acme", "--slug", "acme")
+    shop.python("""
+        from jobs.queue import enqueue
+        enqueue("greet", {"name": "Ada"})
+    """)
+    before = shop.read("jobs", "list")["results"]
+    shop.manage("dumpdata", "-e", "contenttypes", "-e", "auth.permission", "-o", "all.json")
+    shop.manage("flush", "--no-input")
+    assert shop.read("jobs", "list")["results"] == []
+    shop.manage("loaddata", "all.json")
+    shop.manage("runworker", "--burst")
+    (job,) = shop.read("jobs", "list")["results"]
+    assert (job["job_id"], job["firm"]) == (before[0]["job_id"], "acme")
+    assert job["status"] == "completed"
+
+
 def test_what_cannot_work_ends_by_name(shop: Shop) -> None:
     shop.manage("makemigrations", "catalogue")
     # Nor does a worker go on that meets a schema which is not its own.
