@@ -10,7 +10,7 @@ from rich.table import Column
 from rich.text import Text
 
 from interfaces.tables import printable
-from jobs.models import JobQueue, Pause, RateLimit
+from jobs.models import DeadLetterQueue, JobQueue, Pause, RateLimit
 from jobs.queries.durations import since_in_words
 from jobs.queries.last_errors import last_error
 from jobs.queries.timestamps import iso
@@ -55,12 +55,12 @@ def first_line(text: str) -> str:
     return printable(text.strip().partition("\n")[0])
 
 
-def firm_of(job: JobQueue) -> str:
-    """Return the slug of the job's firm, its id if the firm is gone."""
+def firm_of(row: JobQueue | DeadLetterQueue) -> str:
+    """Return the slug of the row's firm, its id if the firm is gone."""
     try:
-        return str(job.firm.slug)
+        return str(row.firm.slug)
     except ObjectDoesNotExist:
-        return f"{job.firm_id} (gone)"
+        return f"{row.firm_id} (gone)"
 
 
 def job_columns() -> list[Column]:

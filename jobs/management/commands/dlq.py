@@ -12,7 +12,7 @@ from jobs.management.arguments import argument, row_id, row_ids
 from jobs.management.bulk import bulk_subcommand
 from jobs.management.rehearsal import show_rehearsal
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
-from jobs.management.tables import columns_of, error_column, first_line
+from jobs.management.tables import columns_of, error_column, firm_of, first_line
 from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters as operations
 from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
@@ -65,7 +65,7 @@ _list = DEAD_LETTERS.list(
     ),
     rows=_rows,
     columns=lambda: [
-        *columns_of("Dead letter", "Type", "Reason", "Moved", "Decision"),
+        *columns_of("Dead letter", "Type", "Reason", "Moved", "Decision", "Firm"),
         error_column("Error"),
     ],
     cells=lambda row, now: [
@@ -74,6 +74,7 @@ _list = DEAD_LETTERS.list(
         row.reason,
         since_in_words(row.moved_at, now),
         row.resolution or "open",
+        firm_of(row),
         first_line(error_in_words(row.error_class, row.error)) or None,
     ],
     empty="No dead letters.",

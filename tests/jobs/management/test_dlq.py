@@ -14,6 +14,7 @@ from jobs.models import DeadLetterQueue, JobQueue
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.tenants import FirmFactory
 
 pytestmark = pytest.mark.req("O-04", "D-01")
 
@@ -96,6 +97,12 @@ def test_people_get_tables(run: Runner, firm: Firm) -> None:
     assert "No dead letters." in run("dlq", "list", "--status", "discarded").out
 
 
+def test_the_table_says_whose_each_is(run: Runner, firm: Firm) -> None:
+    rows = [bury(firm), bury(FirmFactory(slug="globex"))]
+    lines = {line.split()[0]: line.split() for line in run("dlq", "list").out.splitlines() if line}
+    assert [row.firm.slug in lines[str(row.pk)] for row in rows] == [True, True]
+
+
 def test_tables_show_the_name_of_an_errors_class_and_the_page_its_whole_path(
     run: Runner, firm: Firm
 ) -> None:
@@ -119,4 +126,5 @@ def test_what_is_left_of_a_firm_that_is_gone_is_shown(run: Runner, firm: Firm) -
         for model in (JobQueue, DeadLetterQueue):
             model.objects.update(firm_id=999_999)
     assert "999999 (gone)" in run("jobs", "list").out
+    assert "999999 (gone)" in run("dlq", "list").out
     assert "it broke" in run("dlq", "groups").out
