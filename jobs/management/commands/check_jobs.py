@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from django.core.management.base import CommandError
 
@@ -17,19 +20,32 @@ class Command(JsonCommand):
     help = "Check that this code can read every live and dead-lettered payload."
 
     def handle(self, *_: Any, json: bool, **__: Any) -> None:
-        """Check every such job and list those that cannot be read."""
+        """Check every such job; list those that cannot be read, in a table by cause."""
         checked, found = unreadable_jobs()
         if json:
             self.emit({"checked": checked, "unreadable": [_row(one) for one in found]})
         elif found:
-            rows = [(one.job_id, one.job_type, one.version, one.why) for one in found]
-            self.table("", [id_column("Job"), "Type", "Version", "Why"], rows)
+            self.table("", ["Jobs", "Type", "Version", id_column("Oldest"), "Why"], _causes(found))
         if found:
             # Not a refusal, which would be a second object on stdout.
             message = f"{len(found)} of {checked} jobs cannot be read by this code"
             raise CommandError(message, returncode=EXIT_REFUSED)
         if not json:
             self.stdout.write(f"All {checked} live and dead-lettered jobs can be read.")
+
+
+def _causes(found: Sequence[Unreadable]) -> list[tuple[object, ...]]:
+    """Return a line for each cause: a new version of a type may refuse thousands for the same."""
+    oldest: dict[tuple[str, str, str], UUID] = {}
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for one in found:
+        cause = (one.job_type, one.version, one.why)
+        oldest.setdefault(cause, one.job_id)
+        counts[cause] += 1
+    return [
+        (count, job_type, version, oldest[job_type, version, why], why)
+        for (job_type, version, why), count in counts.most_common()
+    ]
 
 
 def _row(one: Unreadable) -> dict[str, str]:

@@ -74,6 +74,17 @@ def test_a_type_that_is_gone_is_named(run: Runner, firm: Firm, status: Status) -
     assert all(word in plain.out for word in (str(lost.pk), "test.gone", "unknown type"))
 
 
+def test_people_get_a_line_for_each_cause(run: Runner, firm: Firm) -> None:
+    one = JobQueueFactory(firm=firm, job_type="test.other")
+    several = [JobQueueFactory(firm=firm, job_type="test.gone") for _ in range(3)]
+    heading, *lines = [line.split() for line in run("check_jobs").out.splitlines() if line]
+    assert heading == ["Jobs", "Type", "Version", "Oldest", "Why"]
+    assert [line[:2] + line[3:] for line in lines] == [
+        ["3", "test.gone", str(several[0].pk), "unknown", "type"],
+        ["1", "test.other", str(one.pk), "unknown", "type"],
+    ]
+
+
 def test_what_is_over_need_not_be_read(run: Runner, firm: Firm) -> None:
     for status in (Status.COMPLETED, Status.FAILED, Status.CANCELED):
         JobQueueFactory(firm=firm, status=status, job_type="test.gone")
