@@ -23,6 +23,7 @@ from jobs.operations import bulk
 from jobs.queries.bulk import (
     canary_in_words,
     details_of_run,
+    is_on_every_firm,
     selection_in_words,
     why_canary_waits,
     why_run_waits,
@@ -182,7 +183,7 @@ def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
         Fact("Its job", run.job_id, job_url(run.job_id), is_code=True),
         Fact("Audit log", "Every change of this run" if reads_log else None, log),
         Fact("For", selection_in_words(run)),
-        Fact("Firm", "Every firm" if run.firm.is_system else run.firm.name),
+        Fact("Firm", "Every firm" if is_on_every_firm(run) else run.firm.name),
         Fact("Started by", run.started_by_name),
         Fact("Reason", run.reason),
         Fact("Priority", priority),

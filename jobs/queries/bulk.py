@@ -174,6 +174,11 @@ def selection_in_words(run: BulkRun) -> str:
     return ", ".join(f"{name}: {value}" for name, value in filters.items()) or "All of the list"
 
 
+def is_on_every_firm(run: BulkRun) -> bool:
+    """Say whether it reaches beyond its firm: the system firm also owns runs on its own rows alone."""
+    return run.firm.is_system and run.members.exclude(firm=run.firm_id).exists()
+
+
 def canary_in_words(run: BulkRun) -> str | None:
     """Say how many members go first, and when the run stops then; None for a run without a canary."""
     size = run.canary_size

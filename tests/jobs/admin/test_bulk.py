@@ -73,6 +73,11 @@ def dead_letters(firm: Firm, count: int, error: str = "Boom") -> list[DeadLetter
     ]
 
 
+def fact(page: Any, label: str) -> Any:
+    """Return this fact of a page."""
+    return {one.label: one.value for one in page.context["facts"]}[label]
+
+
 def test_a_run_says_what_it_was_started_for(operator: Client, acme: FirmRows) -> None:
     letters = dead_letters(acme.firm, 3, "Boom")
     dead_letters(acme.firm, 2, "Crash")
@@ -319,7 +324,19 @@ def test_platform_staff_start_one_run_on_every_firm(
     confirm(staff, page, reason="because")
     (run,) = finish()
     assert (run.done, Firm.objects.get(pk=run.firm_id).slug) == (2, "system")
-    assert operator.get(reverse("admin:jobs_bulkrun_change", args=[run.pk])).status_code == 404
+    address = reverse("admin:jobs_bulkrun_change", args=[run.pk])
+    assert operator.get(address).status_code == 404
+    assert fact(staff.get(address), "Firm") == "Every firm"
+
+
+def test_a_run_on_the_system_firms_own_rows_is_not_said_to_be_on_every_firm(
+    staff: Client, system_firm: Firm, acme: FirmRows
+) -> None:
+    letters = dead_letters(system_firm, 2)
+    confirm(staff, choose(staff, LETTERS, "discard", letters), reason="because")
+    (run,) = finish()
+    page = staff.get(reverse("admin:jobs_bulkrun_change", args=[run.pk]))
+    assert (run.done, fact(page, "Firm")) == (2, system_firm.name)
 
 
 def test_a_post_without_the_forms_token_is_refused(acme: FirmRows) -> None:
