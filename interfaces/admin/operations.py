@@ -210,11 +210,11 @@ class OperationsAdmin(ReadOnlyAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> Any:
-        """Show the list with the operations that the user's roles allow."""
+        """Show the list with the operations that are possible and that the user's roles allow."""
         buttons = [
             (operation, self.address(operation.name))
             for operation in self.list_operations
-            if self.may(request, operation)
+            if self.may(request, operation) and not operation.obstacle(None)
         ]
         return super().changelist_view(request, {"buttons": buttons, **(extra_context or {})})
 

@@ -86,6 +86,12 @@ def connect(client: Client, address: str = NEW, account: MailAccount | None = No
     return come_back(client, answer_consent(start(client, account), address))
 
 
+def offers_connect(client: Client) -> bool:
+    """Say whether the list of mailboxes has the button."""
+    page = client.get(reverse("admin:mail_mailaccount_changelist")).content.decode()
+    return f'href="{reverse(CONNECT)}"' in page
+
+
 def test_a_mailbox_is_connected_synced_and_only_suggested_for(
     google: SimulatorServer, firm: Firm
 ) -> None:
@@ -203,9 +209,17 @@ def test_a_viewer_connects_nothing(google: SimulatorServer, firm: Firm) -> None:
 
 
 def test_without_google_there_is_nothing_to_connect(mailbox: Mailbox) -> None:
-    page = browser_of(mailbox.firm).get(reverse(CONNECT))
+    client = browser_of(mailbox.firm)
+    page = client.get(reverse(CONNECT))
     assert page.status_code == 409
     assert "GMAIL_BACKEND is simulator" in page.content.decode()
+    assert not offers_connect(client)
+
+
+def test_the_list_offers_to_connect_where_that_is_possible(
+    google: SimulatorServer, firm: Firm
+) -> None:
+    assert offers_connect(browser_of(firm))
 
 
 def test_the_same_address_in_another_firm_is_another_mailbox(
