@@ -19,7 +19,7 @@ from jobs.operations.bulk_step import do_step
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, WorkerFactory
-from tests.factories.tenants import MembershipFactory
+from tests.factories.tenants import FirmFactory, MembershipFactory
 from tests.jobs.admin.conftest import FirmRows, browser_of, new_member
 from tests.jobs.admin.pages import audit_entries, messages_of, now
 from tests.queue_kit import row, rows
@@ -337,6 +337,17 @@ def test_a_run_on_the_system_firms_own_rows_is_not_said_to_be_on_every_firm(
     (run,) = finish()
     page = staff.get(reverse("admin:jobs_bulkrun_change", args=[run.pk]))
     assert (run.done, fact(page, "Firm")) == (2, system_firm.name)
+
+
+def test_many_firms_do_not_push_the_form_off_the_page(staff: Client, system_firm: Firm) -> None:
+    for number in range(12):
+        dead_letters(FirmFactory(slug=f"firm-{number:02}"), 12 - number)
+    page = staff.get(reverse("admin:jobs_deadletterqueue_bulk_discard"))
+    shown, _, folded = page.content.decode().partition("<summary>and 2 more</summary>")
+    assert [f'<th scope="row">firm-{n:02}</th>' in shown for n in range(12)] == [True] * 10 + [
+        False
+    ] * 2
+    assert "firm-10 2, firm-11 1" in folded
 
 
 def test_a_post_without_the_forms_token_is_refused(acme: FirmRows) -> None:
