@@ -36,6 +36,7 @@ class Pool:
 
     `unsettled` returns those of some claims whose outcomes wait there; `on_idle` is called when nothing
     is buffered or runs any more, `on_room` when another quarantined claim may have room.
+    `given_back` counts the claims that did not run here.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Pool:
         self._threads = WorkerThreads(size)
         self._event_loop = EventLoop(state.start_thread)
         self._lock = threading.RLock()
+        self.given_back = 0
         self._changed = threading.Condition(self._lock)
         self._work_available = threading.Condition(self._lock)
         self._quarantine = Quarantine(self._buffer, self._notes, self._lock, size, on_room)
@@ -87,7 +89,7 @@ class Pool:
 
     @property
     def has_room_for_quarantined(self) -> bool:
-        """Whether a quarantined job that is claimed now would run as soon as there is a process."""
+        """Whether one that is claimed now would run as soon as there is a process."""
         with self._lock:
             return self._quarantine.has_room
 
@@ -124,9 +126,9 @@ class Pool:
         """Remove and return the claims that wait here for too long, or will."""
         now = time.monotonic()
         with self._lock:
-            overdue = self._buffer.take_overdue(
-                self._policy, now, self._threads.size, self._quarantine.preparing
-            )
+            kept = self._quarantine.preparing
+            overdue = self._buffer.take_overdue(self._policy, now, self._threads.size, kept)
+            self.given_back += len(overdue)
         if overdue:
             self._policy.pause(now)
         return overdue
@@ -151,10 +153,9 @@ class Pool:
 
     def wait_for_room(self, timeout: float) -> None:
         """Wait until more jobs are wanted, at most `timeout` seconds."""
+        stopping = self._state.stopping.is_set
         with self._lock:
-            self._changed.wait_for(
-                lambda: self.wanted() > 0 or self._state.stopping.is_set(), timeout
-            )
+            self._changed.wait_for(lambda: self.wanted() > 0 or stopping(), timeout)
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until nothing runs; False if `timeout` seconds were not enough.
@@ -176,9 +177,9 @@ class Pool:
     def rebuffer_stalled(self) -> None:
         """Put what waits in a batch behind an unexpectedly slow job back into the buffer."""
         now = time.monotonic()
-        began_before = now - STALLED_SECONDS
         with self._lock:
-            stalled = [one for one in self._threads.batches if one.job_began_at <= began_before]
+            batches, before = self._threads.batches, now - STALLED_SECONDS
+            stalled = [one for one in batches if one.job_began_at <= before]
             for batch in stalled:
                 self._buffer.put_back(batch.take_rest())
             for one in self.running.all() if stalled else ():
@@ -290,6 +291,8 @@ class Pool:
 
     def _release_claims(self, claims: Sequence[Claim], reason: Released) -> None:
         """Release claims; those that were rescued meanwhile are left alone."""
+        with self._lock:
+            self.given_back += len(claims)
         self._submit([Settlement(claim, reason, None) for claim in claims])
 
     def _submit_one(self, settlement: Settlement | None) -> None:

@@ -140,9 +140,9 @@ class WorkerLoop:
         self._give_back()
         wanted = min(self._pool.wanted(), LARGEST_CLAIM)
         if self.options.max_jobs is not None:
-            if self._claimer.claimed >= self.options.max_jobs:
-                return not self._pool.wait_until_idle(BUSY_CHECK_SECONDS)
-            wanted = min(wanted, self.options.max_jobs - self._claimer.claimed)
+            if self._jobs_left() <= 0:
+                return not self._pool.wait_until_idle(BUSY_CHECK_SECONDS) or self._jobs_left() > 0
+            wanted = min(wanted, self._jobs_left())
         if self.state.quiet.is_set() or not self.state.lease.trusted:
             self.state.stopping.wait(BUSY_CHECK_SECONDS)
             return True
@@ -157,6 +157,10 @@ class WorkerLoop:
         except AWAY as error:
             self._outage.failed(error)
             return True
+
+    def _jobs_left(self) -> int:
+        """Return how many of `max_jobs` are still to be claimed: those given back were none."""
+        return (self.options.max_jobs or 0) - self._claimer.claimed + self._pool.given_back
 
     def _may_claim(self) -> bool:
         if self._claimer.in_doubt or not self._reads_first:

@@ -6,7 +6,8 @@ import pytest
 from django.core.management.base import CommandError
 
 from jobs.management.commands.runworker import Command
-from jobs.states import Status
+from jobs.states import QUARANTINE_DEATHS, Status
+from tests.queue_kit import change
 from tests.support.scenario import Scenario
 from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
 
@@ -69,6 +70,20 @@ def test_max_jobs_takes_that_many_and_no_more(queue: Scenario, fleet: Fleet) -> 
     assert queue.statuses() == {Status.COMPLETED: 7, Status.PENDING: 23}
     assert len(queue.journal.starts()) == 7
     queue.check()
+
+
+@pytest.mark.usefixtures("isolated_memory_mb")
+def test_what_is_given_back_is_none_of_max_jobs(queue: Scenario, fleet: Fleet) -> None:
+    ids = queue.add(4, seconds=1.0)
+    for job_id in ids:
+        # Of these one runs at a time, and the others cannot wait for it.
+        change(job_id, deaths=QUARANTINE_DEATHS)
+
+    worker = fleet.start("--max-jobs", "3", "--concurrency", "2")
+
+    assert worker.wait_for_exit(90) == 0
+    assert queue.statuses(ids) == {Status.COMPLETED: 3, Status.PENDING: 1}
+    assert [one for job_id in ids for one in queue.attempts(job_id)], "none was given back"
 
 
 def test_the_last_of_max_jobs_may_take_longer_than_the_grace(queue: Scenario, fleet: Fleet) -> None:
