@@ -59,7 +59,7 @@ def filter_jobs(
     )
     if status is not None:
         jobs = with_status(jobs, status)
-    jobs = _created(jobs, created_after, created_before)
+    jobs = filter_created(jobs, created_after, created_before)
     if error is not None:
         jobs = jobs.filter(last_error__icontains=error)
     if held_back is not None:
@@ -129,7 +129,7 @@ def filter_audit_log(
     created_before: datetime | None = None,
 ) -> QuerySet[AuditEntry]:
     """Narrow `entries` to those that meet every filter; None filters nothing."""
-    entries = _created(entries, created_after, created_before)
+    entries = filter_created(entries, created_after, created_before)
     return _equal(
         entries,
         act=operation,
@@ -178,7 +178,9 @@ def filter_workers(
     return _equal(workers, host=host)
 
 
-def _created(rows: QuerySet[M], after: datetime | None, before: datetime | None) -> QuerySet[M]:
+def filter_created(
+    rows: QuerySet[M], after: datetime | None, before: datetime | None
+) -> QuerySet[M]:
     """Narrow `rows` to those created in a time, through the index of their ids."""
     if after is not None:
         rows = rows.filter(pk__gte=id_at(after - CLOCK_MARGIN), created_at__gte=after)

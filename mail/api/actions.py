@@ -33,6 +33,9 @@ class ActionSerializer(serializers.Serializer[Any]):
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     message_id = serializers.UUIDField()
+    decision_id = serializers.UUIDField(
+        allow_null=True, help_text="The decision that asked for it."
+    )
     action_type = serializers.ChoiceField(ActionType.choices)
     parameters = serializers.SerializerMethodField(
         help_text="Null for who may not read the mailbox."

@@ -9,6 +9,7 @@ from mail.api.actions import Actions
 from mail.api.agent_schedules import AgentSchedules
 from mail.api.approvals import Approvals
 from mail.api.data_requests import DataRequests
+from mail.api.decisions import Decisions
 from mail.api.directions import Directions
 from mail.api.documents import Documents
 from mail.api.drafts import Drafts
@@ -53,6 +54,8 @@ urlpatterns = [
     path("drafts/<uuid:pk>/", Drafts.as_view({"get": "show"})),
     path("drafts/<uuid:pk>/rework/", Drafts.as_view({"post": "rework"})),
     path("drafts/<uuid:pk>/discard/", Drafts.as_view({"post": "discard"})),
+    path("decisions/", Decisions.as_view({"get": "list"})),
+    path("decisions/<uuid:pk>/", Decisions.as_view({"get": "show"})),
     path("actions/", Actions.as_view({"get": "list"})),
     path("actions/<uuid:pk>/", Actions.as_view({"get": "show"})),
     path("actions/<uuid:pk>/undo/", Actions.as_view({"post": "undo"})),

@@ -95,9 +95,13 @@ def _mail(common: dict[str, Any]) -> RowsByResource:
         for number in range(2)
     )
     of_question = {**common, "message": question}
-    Decision.objects.create(
-        **of_question, source="offline", category="needs_response", confidence=0.8
-    )
+    decisions = [
+        Decision(**of_question, category="needs_response", **verdict)
+        for verdict in (
+            {"source": "offline", "confidence": 0.8, "explanations": {"labelled": False}},
+            {"source": "person", "confidence": 1.0, "rationale": "Said by the person."},
+        )
+    ]
     AgentRun.objects.create(
         **of_question, profile_name=PROFILE, status="completed", job_id=question.pk
     )
@@ -121,6 +125,7 @@ def _mail(common: dict[str, Any]) -> RowsByResource:
     return {
         "threads": [thread],
         "messages": [question, answer],
+        "decisions": Decision.objects.bulk_create(decisions),
         "documents": Document.objects.bulk_create(documents),
         "drafts": Draft.objects.bulk_create(drafts),
     }
