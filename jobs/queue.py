@@ -16,11 +16,10 @@ from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.user_locks import acquire_lock, release_lock, renew_lock
 from jobs.operations.dead_letters import discard, escalate, reprocess
 from jobs.operations.edit import edit
-from jobs.operations.jobs import cancel, retry
+from jobs.operations.jobs import cancel, retry, why_waiting
 from jobs.operations.limits import clear_rate_limit, pause, resume, set_rate_limit
 from jobs.operations.locks import force_release
 from jobs.queries.batches import BatchProgress, batch_progress
-from jobs.queries.why_waiting import why_waiting
 
 __all__ = [
     "BatchProgress",

@@ -1,4 +1,4 @@
-"""Operations on jobs: retry, cancel."""
+"""Operations on jobs by themselves or by their ids: retry, cancel; and why one waits."""
 
 from __future__ import annotations
 
@@ -10,13 +10,28 @@ from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
 from jobs.engine.job_wait import read_job
 from jobs.engine.requeue import Restart
+from jobs.engine.transactions import reading
 from jobs.errors import WrongState
 from jobs.models import JobQueue
 from jobs.operations.dead_letters import close_as_reprocessed, requeue
-from jobs.operations.operation import By, audit, get_for_update, operation
+from jobs.operations.operation import By, audit, get_for_update, get_row, operation
+from jobs.queries import why_waiting as waiting
+from jobs.queries.why_waiting import WaitReason
 from jobs.states import IN_FLIGHT, Status
 
 CANCELED_MESSAGE = "canceled by request"
+
+
+def why_waiting(job: JobQueue | UUID | str) -> list[WaitReason]:
+    """Return what keeps a pending job from running, in the order an operator would check it.
+
+    Empty for any other status, and for a job that a worker will claim when it is free.
+
+    Raises:
+        UnknownJob: no such job in scope.
+    """
+    row = job if isinstance(job, JobQueue) else reading(lambda: get_row(JobQueue, job))
+    return waiting.why_waiting(row)
 
 
 @operation

@@ -116,6 +116,7 @@ def test_the_page_tells_a_dead_jobs_story(member: Client, acme: FirmRows) -> Non
     assert "Moved to the dead letters" in text
     assert reverse("admin:jobs_deadletterqueue_change", args=[acme.dead_letter.pk]) in text
     assert "fetch" in text
+    assert "took 3 min" in text
 
 
 def test_the_page_masks_secrets_and_escapes_html(operator: Client, acme: FirmRows) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.engine.admission import sweep
 from jobs.engine.clock import database_now
-from jobs.errors import LONGEST_WAIT_SECONDS
+from jobs.errors import LONGEST_WAIT_SECONDS, UnknownJob
 from jobs.models import JobQueue
 from jobs.queries.why_waiting import WaitCode, WaitReason
 from jobs.queue import acquire_lock, pause, set_rate_limit, why_waiting
@@ -30,6 +30,19 @@ def reasons(firm: Firm, job_id) -> list[WaitReason]:
 
 def test_nothing_is_in_the_way_of_a_job_that_may_run(firm, add):
     assert reasons(firm, add()) == []
+
+
+def test_a_job_is_named_by_its_id_too(firm, other_firm, add):
+    job_id = add()
+    pause(firm=firm, reason="a bug")
+    for name in (job_id, str(job_id)):
+        assert why_waiting(name)[0].code == WaitCode.PAUSED
+        with firm_scope(firm):
+            assert "paused for firm acme" in why_waiting(name)[0].detail
+        with firm_scope(other_firm), pytest.raises(UnknownJob, match="no job"):
+            why_waiting(name)
+    with pytest.raises(UnknownJob, match="'job 7' is not an id"):
+        why_waiting("job 7")
 
 
 def test_a_pause_says_what_it_means_why_and_until_when(firm, other_firm, system_firm, add):
