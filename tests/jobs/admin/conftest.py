@@ -107,9 +107,13 @@ def _fill(firm: Firm, username: str) -> FirmRows:
     )
     with all_firms("test"):
         record_death(dead, f"secret of {firm.slug}", "Traceback: the whole story")
-        began = now - timedelta(minutes=3)
         JobStep.objects.create(
-            firm=firm, job=dead, name="fetch", result={"pages": 3}, started_at=began
+            firm=firm,
+            job=dead,
+            name="fetch",
+            result={"pages": 3},
+            started_at=now - timedelta(minutes=3),
+            finished_at=now,
         )
         counted = {"firm": firm, "category": "maintenance", "completed": 7}
         minute = now.replace(second=0, microsecond=0)
