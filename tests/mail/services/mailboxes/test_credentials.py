@@ -79,25 +79,28 @@ def test_a_token_is_refreshed_before_it_ends(connected: Mailbox) -> None:
     assert token_of(connected) != before
 
 
-def test_who_is_refused_with_a_new_token_asks_for_no_other(
-    connected: Mailbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
+@pytest.fixture
+def refreshes(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Return what grows by one with each new token that Google is asked for."""
+    asked: list[None] = []
     refresh = oauth.refresh
-    monkeypatch.setattr(oauth, "refresh", lambda *args: asked.append(1) or refresh(*args))
+    monkeypatch.setattr(oauth, "refresh", lambda *args: asked.append(None) or refresh(*args))
+    return asked
+
+
+def test_who_is_refused_with_a_new_token_asks_for_no_other(
+    connected: Mailbox, refreshes: list[None]
+) -> None:
     # A third request would get its answer.
     connected.simulator.order_fault(Fault(401), method="getProfile", times=2)
     with pytest.raises(GmailAuthExpired):
         connected.gmail.profile()
-    assert len(asked) == 1
+    assert len(refreshes) == 1
 
 
 def test_many_who_need_a_new_token_ask_google_once(
-    connected: Mailbox, monkeypatch: pytest.MonkeyPatch
+    connected: Mailbox, refreshes: list[None]
 ) -> None:
-    asked = []
-    refresh = oauth.refresh
-    monkeypatch.setattr(oauth, "refresh", lambda *args: asked.append(1) or refresh(*args))
     refused = token_of(connected)
     got: list[str] = []
 
@@ -110,7 +113,7 @@ def test_many_who_need_a_new_token_ask_google_once(
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(asked) == 1
+    assert len(refreshes) == 1
     assert set(got) == {token_of(connected)}
 
 
