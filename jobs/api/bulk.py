@@ -35,7 +35,14 @@ from jobs.engine.clock import database_now
 from jobs.engine.job_arguments import MAX_KEY_LENGTH
 from jobs.models import BulkRun
 from jobs.operations import bulk
-from jobs.operations.bulk import MAX_FAILURE_RATE, MOST_CANARIES, MOST_PER_SECOND, BulkSpec, Pace
+from jobs.operations.bulk import (
+    CANARY_SIZE,
+    MAX_FAILURE_RATE,
+    MOST_CANARIES,
+    MOST_PER_SECOND,
+    BulkSpec,
+    Pace,
+)
 from jobs.queries.bulk import Selection, details_of_run
 from jobs.queries.filters import OPEN
 from jobs.queries.groups import dead_letter_groups
@@ -85,7 +92,10 @@ class CanaryBody(StrictSerializer):
     """The members that are handled first; the others follow when these did not fail again."""
 
     size = WholeNumberField(
-        min_value=1, max_value=MOST_CANARIES, help_text="How many: fewer than the run has."
+        default=CANARY_SIZE,
+        min_value=1,
+        max_value=MOST_CANARIES,
+        help_text="How many: fewer than the run has.",
     )
     max_failure_rate = NumberField(
         default=MAX_FAILURE_RATE,

@@ -254,7 +254,12 @@ def _deciding(
 ) -> tuple[BaseException, str]:
     """Return the error that says how the attempt ended, and a note where a LeaseLost is not true."""
     found = deciding(error)
-    if not isinstance(found, LeaseLost) or signals is None or is_lost(claim, signals):
+    if not isinstance(found, LeaseLost) or signals is None:
+        return found, ""
+    if signals.timed_out and not signals.lease_lost.is_set():
+        # What `ctx.transaction()` raises at a timeout.
+        return JobTimeout().with_traceback(found.__traceback__), ""
+    if is_lost(claim, signals):
         return found, ""
     error.add_note(LEASE_STOOD)
     return deciding(error, lease_lost=False), LEASE_STOOD

@@ -12,7 +12,7 @@ from interfaces.commands import EXIT_USAGE, JsonCommand
 from jobs.management.arguments import Argument, argument
 from jobs.management.subcommand import Options, Result, Subcommand, subcommand
 from jobs.operations import bulk
-from jobs.operations.bulk import MAX_FAILURE_RATE, BulkSpec, Pace
+from jobs.operations.bulk import CANARY_SIZE, MAX_FAILURE_RATE, BulkSpec, Pace
 from jobs.queries.bulk import Selection, Totals, details_of_run
 from jobs.queries.serializers.bulk import BulkRunDetailSerializer, BulkTotalsSerializer
 from jobs.states import BulkOperation
@@ -37,10 +37,12 @@ def bulk_subcommand(
         argument(
             "--canary",
             type=int,
+            nargs="?",
             default=0,
+            const=CANARY_SIZE,
             metavar="N",
-            help="handle so many first, fewer than there are, wait for their jobs, and stop when "
-            "too many fail again",
+            help="handle so many first (%(const)s), fewer than there are, wait for their jobs, and "
+            "stop when too many fail again",
         ),
         argument(
             "--max-failure-rate",

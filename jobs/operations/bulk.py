@@ -38,6 +38,7 @@ from tenants.models import Firm
 
 MOST_PER_SECOND = 10_000.0
 MOST_CANARIES = 1_000
+CANARY_SIZE = 50
 MAX_FAILURE_RATE = 0.2
 
 

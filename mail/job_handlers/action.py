@@ -21,19 +21,20 @@ from mail.services.actions.perform_undo import perform_undo
 from mail.services.actions.snooze import wake
 from mail.services.actions.sweep import sweep_actions
 from mail.services.actions.undo import fail_undo
-from mail.services.queueing import LOST_SNOOZES_TYPE
+from mail.services.queueing import LOST_SNOOZES_TYPE, lock_of_action
+from tenants.scope import firm_scope
 
 SWEEP_SECONDS = 60
 
 
 class ActionPayload(AccountPayload):
-    """An action by our id. Its job is enqueued under the lock of its message's thread."""
+    """An action by our id."""
 
     action_id: UUID
 
 
 class UndoPayload(AccountPayload):
-    """The action to take back, by our id; enqueued under the lock of its message's thread."""
+    """The action to take back, by our id."""
 
     original_action_id: UUID
 
@@ -44,6 +45,12 @@ class WakePayload(AccountPayload):
     message_id: UUID
     action_id: UUID
     snooze_label_id: str = ""
+
+
+def _lock_of(payload: AccountPayload, action_id: UUID) -> str:
+    """Name the lock of the action's thread, for who enqueues without naming it."""
+    with firm_scope(payload.tenant_id):
+        return lock_of_action(action_id)
 
 
 @contextmanager
@@ -68,6 +75,7 @@ def _failing_at_last(ctx: JobContext, fail: Callable[[str], None]) -> Iterator[N
     limit_key=mailbox_key,
     limit_units=units.READ + units.MODIFY,
     breaker=GMAIL_BREAKER,
+    lock_key=lambda p: _lock_of(p, p.action_id),
     idempotency_key=lambda p: f"action.gmail:{p.account_id}:{p.action_id}",
 )
 def action(payload: ActionPayload, ctx: JobContext) -> dict[str, Any]:
@@ -87,6 +95,7 @@ def action(payload: ActionPayload, ctx: JobContext) -> dict[str, Any]:
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
     limit_units=units.READ + units.MODIFY,
+    lock_key=lambda p: _lock_of(p, p.original_action_id),
     idempotency_key=lambda p: f"undo.action:{p.account_id}:{p.original_action_id}",
 )
 def undo(payload: UndoPayload, ctx: JobContext) -> dict[str, Any]:
@@ -106,6 +115,7 @@ def undo(payload: UndoPayload, ctx: JobContext) -> dict[str, Any]:
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
     limit_units=units.READ + units.MODIFY,
+    lock_key=lambda p: _lock_of(p, p.action_id),
     idempotency_key=lambda p: f"unsnooze.gmail:{p.account_id}:{p.action_id}",
 )
 def unsnooze(payload: WakePayload, _: JobContext) -> dict[str, Any]:

@@ -15,15 +15,27 @@ from jobs.registry import JobPayload, job
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import agents_interval_seconds
-from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox, mailbox_key, model_errors
+from mail.job_handlers.base import (
+    GMAIL_RETRY,
+    AccountPayload,
+    mailbox_key,
+    model_errors,
+    usable_mailbox,
+)
 from mail.models import MailAccount
 from mail.models.agent_schedule import MAX_PROMPT_LENGTH
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.agents.invocation import invoke_agent
 from mail.services.agents.process import process_message
 from mail.services.agents.run import fail_run
-from mail.services.agents.schedules import INVOCATION_TYPE, enqueue_due_agents
+from mail.services.agents.schedules import (
+    INVOCATION_TYPE,
+    account_of_schedule,
+    enqueue_due_agents,
+)
+from mail.services.mailboxes.connection import mailbox_limit_key
 from mail.services.queueing import thread_lock
+from tenants.scope import firm_scope
 
 ENQUEUE_TYPE = "agents.enqueue_due"
 
@@ -48,7 +60,7 @@ class AgentProcessPayload(AccountPayload):
 )
 def agent_process(payload: AgentProcessPayload, ctx: JobContext) -> dict[str, Any]:
     """Run the agent on the message."""
-    with _run_of(payload, ctx) as account:
+    with _run_of(payload.tenant_id, payload.account_id, ctx) as account:
         return process_message(
             account,
             payload.message_id,
@@ -58,17 +70,32 @@ def agent_process(payload: AgentProcessPayload, ctx: JobContext) -> dict[str, An
         )
 
 
-class AgentInvocationPayload(AccountPayload):
+class AgentInvocationPayload(JobPayload):
     """A timetable by its id, and what it asked the agent when it was due.
 
-    In a mailbox that is not for the whole firm, the timetable is asked for both when the job runs.
+    Without `account_id` it is about the timetable's mailbox. In a mailbox that is not for the whole
+    firm, the timetable is asked for agent and prompt when the job runs.
     """
 
     id: UUID
+    account_id: UUID | None = None
     user_id: int | None = None
     agent_name: Annotated[str, Field(min_length=1, max_length=MAX_PROFILE_LENGTH)]
     prompt: Annotated[str, Field(min_length=1, max_length=MAX_PROMPT_LENGTH)]
     config: dict[str, str] = {}
+
+
+def _account_of(payload: AgentInvocationPayload) -> UUID | None:
+    if payload.account_id is not None:
+        return payload.account_id
+    with firm_scope(payload.tenant_id):
+        return account_of_schedule(payload.id)
+
+
+def _limit_key(payload: AgentInvocationPayload) -> str:
+    account_id = _account_of(payload)
+    # Of a timetable that is gone there is nothing to count: its job says so and ends.
+    return f"agent:{payload.id}" if account_id is None else mailbox_limit_key(account_id)
 
 
 @job(
@@ -76,12 +103,15 @@ class AgentInvocationPayload(AccountPayload):
     category=Category.ORCHESTRATION,
     payload=AgentInvocationPayload,
     retry=GMAIL_RETRY,
-    limit_key=mailbox_key,
+    limit_key=_limit_key,
     lock_key=lambda payload: f"agent:{payload.id}",
 )
 def agent_invocation(payload: AgentInvocationPayload, ctx: JobContext) -> dict[str, Any]:
     """Run the agent of a timetable."""
-    with _run_of(payload, ctx) as account:
+    account_id = _account_of(payload)
+    if account_id is None:
+        raise Cancel(f"agent schedule {payload.id} is gone")
+    with _run_of(payload.tenant_id, account_id, ctx) as account:
         return invoke_agent(
             account,
             payload.id,
@@ -107,10 +137,10 @@ default_schedule("Enqueue scheduled agents", ENQUEUE_TYPE, every_seconds=agents_
 
 
 @contextmanager
-def _run_of(payload: AccountPayload, ctx: JobContext) -> Iterator[MailAccount]:
+def _run_of(firm_id: int, account_id: UUID, ctx: JobContext) -> Iterator[MailAccount]:
     """Give the mailbox; the job's run is failed once no further attempt will be made."""
     try:
-        with mailbox(payload) as (account, _), model_errors():
+        with usable_mailbox(firm_id, account_id) as (account, _), model_errors():
             yield account
     except (Snooze, Cancel, LeaseLost):
         raise
@@ -118,5 +148,5 @@ def _run_of(payload: AccountPayload, ctx: JobContext) -> Iterator[MailAccount]:
         if isinstance(error, Fatal) or ctx.is_last_attempt:
             # Errors that are not ours may quote mail.
             text = str(error) if isinstance(error, HandlerError) else type(error).__name__
-            fail_run(payload.tenant_id, ctx.job_id, text)
+            fail_run(firm_id, ctx.job_id, text)
         raise

@@ -22,6 +22,11 @@ class OutboundPayload(AccountPayload):
     release: int = 1
 
 
+def _key(payload: OutboundPayload) -> str:
+    key = f"outbound.send:{payload.account_id}:{payload.outbound_id}"
+    return key if payload.release == 1 else f"{key}:{payload.release}"
+
+
 @job(
     "outbound.send",
     category=Category.NOTIFICATIONS,
@@ -31,7 +36,7 @@ class OutboundPayload(AccountPayload):
     limit_units=units.READ + units.SEND,
     breaker=GMAIL_BREAKER,
     once_only=True,
-    idempotency_key=lambda p: f"outbound.send:{p.account_id}:{p.outbound_id}:{p.release}",
+    idempotency_key=_key,
 )
 def send(payload: OutboundPayload, ctx: JobContext) -> dict[str, Any]:
     """Send the message; once no further attempt will be made, it has failed or is unknown."""

@@ -47,6 +47,14 @@ def thread_lock(thread_id: UUID) -> str:
     return f"gmail-thread:{thread_id}"
 
 
+def lock_of_action(action_id: UUID) -> str:
+    """Name the lock of the thread that the action changes. Must run in the firm's scope."""
+    thread_id = Action.objects.filter(pk=action_id).values_list("message__thread_id", flat=True)
+    found = thread_id.first()
+    # Of an action that is gone there is nothing to keep apart: its job says so and ends.
+    return thread_lock(found) if found is not None else f"gmail-action:{action_id}"
+
+
 def request_sync(
     account: MailAccount,
     *,

@@ -95,6 +95,14 @@ def test_compose_starts_database_migrations_web_and_worker_in_this_order() -> No
     assert services["web"]["build"] == "."
 
 
+def test_any_other_variable_comes_from_a_file() -> None:
+    services = compose()["services"]
+    for name in ("migrate", "web", "worker"):
+        assert services[name]["env_file"] == [{"path": "mailroom.env", "required": False}]
+    assert "env_file" not in services["db"]
+    assert {"/.env", "/mailroom.env"} <= set((ROOT / ".gitignore").read_text("utf-8").split())
+
+
 def test_every_setting_that_a_file_gives_is_one_of_ours() -> None:
     given = set(compose()["services"]["web"]["environment"])
     given |= set(re.findall(r"^([A-Z_]+)=", read("mailroom.env.example"), re.MULTILINE))

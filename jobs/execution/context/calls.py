@@ -256,12 +256,12 @@ class JobCalls:
         raises afterwards changes nothing.
 
         Raises:
-            LeaseLost: the job is no longer this worker's, was asked to stop, or is kept locked by
-                another transaction; the block is undone.
+            LeaseLost: the job is no longer this worker's, was asked to stop, ran into its timeout,
+                or is kept locked by another transaction; the block is undone.
             WrongPlace: another transaction is open; this one must be the outermost.
             Fatal: `tx.result` cannot be stored.
         """
-        self._checkpoint("run_in_transaction")
+        self._refuse_in_loop("run_in_transaction(…)")
         with self._completing(Event()) as tx:
             yield tx
 

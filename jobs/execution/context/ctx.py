@@ -87,7 +87,6 @@ class JobContext(JobCalls):
         given_up = Event()
 
         def work() -> T:
-            self._checkpoint("run_in_transaction")
             with self._completing(given_up) as tx:
                 return function(tx, *args)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -42,10 +41,13 @@ def completing(
     """Complete the job when the block ends, in the block's own transaction.
 
     `begun` is when the handler started, by the monotonic clock; `check` raises when the job must
-    not complete any more. The block sees its own firm only.
+    not complete any more. The block sees its own firm only. A timeout leaves it as LeaseLost, and
+    as JobTimeout where it came too late to undo anything.
     """
     tx = JobTransaction()
+    committed = False
     try:
+        check()
         # A timeout raised in the middle of a rollback would make SQLite commit instead.
         with ExitStack() as shield, _outermost(claim.firm_id):
             try:
@@ -60,8 +62,15 @@ def completing(
                 signals.completion_refused = True
                 raise
             transaction.on_commit(lambda: _admit(claim, released_capacity), robust=True)
+        committed = True
+    except BaseException as error:
+        if signals.timed_out or isinstance(error, JobTimeout):
+            raise LeaseLost(
+                f"job {claim.job_id} ran into its timeout: nothing was written"
+            ) from error
+        raise
     finally:
-        if signals.timed_out and not isinstance(sys.exception(), JobTimeout):
+        if committed and signals.timed_out:
             raise JobTimeout
 
 

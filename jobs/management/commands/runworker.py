@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
+import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.core.checks import Tags
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from jobs import VERSION, conf, registry
+from jobs import VERSION, registry
 from jobs.doctor import setting_checks
-from jobs.errors import UnknownJobType
 from jobs.execution.child_process import die_with_parent
 from jobs.management.reload import run_reloading
-from jobs.states import Category
+from jobs.management.worker_arguments import add_ending, add_processes, add_serving
 from jobs.worker.health import serve_health
 from jobs.worker.running_slots import RunningSlots
 from jobs.worker.signals import stop_on_sigterm
@@ -27,33 +26,7 @@ from jobs.worker.state import is_mistake
 from jobs.worker.supervisor import Supervisor
 from jobs.worker.worker import WorkerLoop, WorkerOptions
 
-DEFAULT_GRACE_SECONDS = 25.0
 EXIT_REPLACE_ME = 75
-# More handlers or processes than any machine can have.
-MOST_AT_ONCE = 10_000
-MOST_JOBS, MOST_DIGITS = 10**15, 20
-
-
-def _whole(most: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:MOST_DIGITS]) <= most:
-            raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {most:,}")
-        return int(text)
-
-    return read
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError("must be zero or more seconds")
-    return value
-
-
-_port = _whole(65_535)
 
 
 class Command(BaseCommand):
@@ -67,9 +40,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take what to serve, how much at a time, and when to end."""
-        _add_serving(parser)
-        _add_ending(parser)
-        _add_processes(parser)
+        add_serving(parser)
+        add_ending(parser)
+        add_processes(parser)
 
     def run_from_argv(self, argv: list[str]) -> None:
         """Note that a command line started this: the children are started with the same one."""
@@ -91,9 +64,11 @@ class Command(BaseCommand):
         if not self._from_command_line:
             WorkerLoop(worker).run()
             return
-        served = [*options["category"], *options["job_type"]]
-        served += [f"queue {queue}" for queue in options["queue"]]
-        self.stderr.write(_greeting(worker, served, options["processes"]))
+        if options["json"]:
+            self.stdout.write(json.dumps(_description(worker, options)))
+            self.stdout.flush()
+        else:
+            self.stderr.write(_greeting(worker, options))
         supervisor = Supervisor(
             self._commands(options),
             threads=worker.concurrency,
@@ -115,113 +90,6 @@ class Command(BaseCommand):
                 command += ["--health-port", str(options["health_port"] + number)]
             commands.append(command)
         return commands
-
-
-def _add_serving(parser: CommandParser) -> None:
-    parser.add_argument(
-        "--concurrency",
-        type=_whole(MOST_AT_ONCE),
-        default=conf.worker_concurrency(),
-        metavar="N",
-        help="handlers at a time (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--category",
-        action="append",
-        default=[],
-        choices=[word.value for word in Category],
-        help="serve this category alone; may be repeated",
-    )
-    parser.add_argument(
-        "--job-type",
-        action="append",
-        default=[],
-        type=_job_type,
-        metavar="TYPE",
-        help="serve this type alone; may be repeated",
-    )
-    parser.add_argument(
-        "--queue",
-        action="append",
-        default=[],
-        type=_queue,
-        metavar="QUEUE",
-        help="serve the types and tasks of this queue alone; may be repeated",
-    )
-
-
-def _job_type(text: str) -> str:
-    """Return the name of a type that this code knows, as of a queue."""
-    try:
-        return registry.get(text).name
-    except UnknownJobType as error:
-        raise argparse.ArgumentTypeError(error.faults[0].message) from None
-
-
-def _queue(text: str) -> str:
-    """Return the name of a queue that has jobs: an unknown one would be served for ever, in vain."""
-    known = registry.queue_names()
-    if text not in known:
-        raise argparse.ArgumentTypeError(
-            f"no job type or task is in the queue {text!r}; known: {', '.join(known)}"
-        )
-    return text
-
-
-def _add_ending(parser: CommandParser) -> None:
-    parser.add_argument("--burst", action="store_true", help="end when nothing is runnable")
-    parser.add_argument(
-        "--no-scheduler",
-        action="store_true",
-        help="leave schedules to other workers; a burst always does",
-    )
-    parser.add_argument(
-        "--max-jobs", type=_whole(MOST_JOBS), metavar="N", help="end after this many jobs"
-    )
-    parser.add_argument(
-        "--poll-interval",
-        type=_seconds,
-        default=conf.poll_seconds(),
-        metavar="SECONDS",
-        help="between two checks of an empty queue (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--grace",
-        type=_seconds,
-        default=DEFAULT_GRACE_SECONDS,
-        metavar="SECONDS",
-        help="running handlers get this long to finish (default: %(default)s)",
-    )
-
-
-def _add_processes(parser: CommandParser) -> None:
-    parser.add_argument(
-        "--processes",
-        type=_whole(MOST_AT_ONCE),
-        default=1,
-        metavar="N",
-        help="worker processes (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--health-port",
-        type=_port,
-        metavar="PORT",
-        help="serve /healthz, /readyz and /metrics here (the second process on the next port)",
-    )
-    parser.add_argument(
-        "--health-host",
-        default="127.0.0.1",
-        metavar="ADDRESS",
-        help="address of the health port (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--reload", action="store_true", help="start again when code changes; for development"
-    )
-    # The process that it ends with.
-    parser.add_argument(
-        "--child", type=int, nargs="?", const=0, metavar="PID", help=argparse.SUPPRESS
-    )
-    parser.add_argument("--running-slots", type=int, help=argparse.SUPPRESS)
 
 
 def _worker_options(options: dict[str, Any]) -> WorkerOptions:
@@ -288,11 +156,28 @@ def tune_garbage_collector() -> None:
     gc.set_threshold(10_000, 50, 10)
 
 
-def _greeting(options: WorkerOptions, serving: Sequence[str], processes: int) -> str:
-    served = ", ".join(serving) or "all jobs"
-    ending = " until nothing is runnable" if options.burst else ""
+def _description(worker: WorkerOptions, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "pid": os.getpid(),
+        "categories": options["category"],
+        "job_types": options["job_type"],
+        "queues": options["queue"],
+        "processes": options["processes"],
+        "concurrency": worker.concurrency,
+        "burst": worker.burst,
+        "max_jobs": worker.max_jobs,
+        "scheduler": worker.scheduler and not worker.burst,
+    }
+
+
+def _greeting(worker: WorkerOptions, options: Mapping[str, Any]) -> str:
+    queues = [f"queue {queue}" for queue in options["queue"]]
+    served = ", ".join([*options["category"], *options["job_type"], *queues]) or "all jobs"
+    ending = " until nothing is runnable" if worker.burst else ""
+    processes = options["processes"]
     times = "1 process" if processes == 1 else f"{processes} processes"
     return (
         f"Mailroom {VERSION} worker {os.getpid()} serves {served}{ending}: "
-        f"{times}, {options.concurrency} at a time."
+        f"{times}, {worker.concurrency} at a time."
     )

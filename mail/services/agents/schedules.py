@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -96,6 +97,12 @@ def enqueue_due_agents(checkpoint: Callable[[], None]) -> int:
     """
     _stop_deserted()
     return enqueue_due_rows(_due, _specs, checkpoint=checkpoint)
+
+
+def account_of_schedule(schedule_id: UUID) -> UUID | None:
+    """Return the mailbox of the timetable, None where it is gone. Must run in the firm's scope."""
+    found = AgentSchedule.objects.filter(pk=schedule_id).values_list("account_id", flat=True)
+    return found.first()
 
 
 def why_stopped(schedule: AgentSchedule) -> str:

@@ -210,7 +210,7 @@ def test_a_member_of_several_firms_names_one(acme: FirmRows, globex: FirmRows) -
         ({"action": "reprocess", "filter": {"colour": "red"}}, {"filter.colour": "unknown_field"}),
         ({"action": "reprocess", "filter": {"fingerprint": 7}}, {"filter.fingerprint": "invalid"}),
         ({"action": "reprocess", "filter": {}, "rate_per_second": 0}, {"rate_per_second": "min_value"}),
-        ({"action": "reprocess", "filter": {}, "canary": {}}, {"canary.size": "required"}),
+        ({"action": "reprocess", "filter": {}, "canary": {}}, {"canary": "out_of_range"}),
         ({"action": "reprocess", "filter": {}, "canary": {"size": 1}}, {"canary": "out_of_range"}),
         (
             {"action": "discard", "reason": "x", "filter": {}, "canary": {"size": 5}},

@@ -166,6 +166,18 @@ def test_a_handler_past_its_timeout_is_tried_again(run):
     assert outcome.failure.message == "timed out after 90 seconds"
 
 
+@pytest.mark.req("J-14", "J-19")
+def test_a_timeout_in_a_transaction_is_tried_again_as_any_other(run):
+    def handle(payload: NamePayload, ctx: Any) -> None:
+        with ctx.transaction():
+            ctx._signals.timed_out = True
+
+    outcome = run(handle, timeout_seconds=90)
+    assert isinstance(outcome, Retry)
+    assert outcome.failure.error_class == "jobs.errors.JobTimeout"
+    assert outcome.failure.message == "timed out after 90 seconds"
+
+
 @pytest.mark.req("J-10")
 def test_each_retry_waits_longer(run):
     outcomes = [run(raising(ValueError("broken")), max_attempts=5)]

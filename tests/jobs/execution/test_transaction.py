@@ -125,7 +125,8 @@ def test_whatever_is_raised_inside_undoes_everything(ctx: JobContext, error: Bas
         ctx.step("one", lambda: 1)
         raise error
 
-    with pytest.raises(type(error)):
+    raised = LeaseLost if isinstance(error, JobTimeout) else type(error)
+    with pytest.raises(raised):
         complete(ctx, fail)
     assert row(ctx.job_id).status == "claimed"
     assert len(rows(JobQueue)) == 1
@@ -184,7 +185,17 @@ def test_a_cancel_the_worker_has_not_seen_yet_counts_too(ctx: JobContext) -> Non
     assert row(ctx.job_id).status == "claimed"
 
 
-@pytest.mark.req("J-14")
+@pytest.mark.req("J-16", "J-19")
+def test_a_cancel_known_before_is_lost_as_one_that_comes_inside(
+    ctx: JobContext, signals: Signals
+) -> None:
+    signals.cancel_requested = True
+    with pytest.raises(LeaseLost, match="asked to stop"):
+        complete(ctx, lambda: write("a@acme.example"))
+    assert written() == []
+
+
+@pytest.mark.req("J-14", "J-19")
 def test_a_handler_that_swallows_its_timeout_commits_nothing(
     ctx: JobContext, signals: Signals
 ) -> None:
@@ -192,7 +203,7 @@ def test_a_handler_that_swallows_its_timeout_commits_nothing(
         write("a@acme.example")
         signals.timed_out = True
 
-    with pytest.raises(JobTimeout):
+    with pytest.raises(LeaseLost, match="timeout"):
         complete(ctx, work)
     assert written() == []
 
@@ -357,7 +368,7 @@ def test_a_timeout_in_the_middle_of_the_rollback_waits_for_its_end(
         rollback()
 
     monkeypatch.setattr(connection, "rollback", roll_back_late)
-    with pytest.raises(JobTimeout):
+    with pytest.raises(LeaseLost):
         complete(ctx, lose_the_lease)
     monkeypatch.undo()
 
@@ -373,7 +384,7 @@ def test_a_timeout_inside_the_block_strikes_at_once(
         reachable.stop(StopReason.TIMEOUT)
         raise AssertionError("never reached")
 
-    with pytest.raises(JobTimeout):
+    with pytest.raises(LeaseLost, match="timeout"):
         complete(ctx, linger)
     assert row(ctx.job_id).status == "claimed"
 

@@ -81,6 +81,7 @@ def test_a_canary_is_smaller_than_its_run(run: Runner, letters: list[Any]) -> No
     refused = run(*chosen, "3", "--json")
     assert (refused.code, refused.json["code"]) == (1, "bulk_invalid")
     assert "canary: must be less than the 3 it is about" in run(*chosen, "3").err
+    assert "canary: must be less than the 3 it is about" in run(*chosen).err  # 50
     assert run(*chosen, "2", "--json").json["canary"]["size"] == 2
 
 

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+from jobs.queue import cancel, enqueue
 from mail.errors import ActionInvalid, RowGone
 from mail.gmail.errors import GmailUnavailable
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
@@ -317,3 +318,31 @@ def test_the_categories_of_gmail_are_labels_like_others(mailbox: Mailbox, name: 
     assert mailbox.labels(arrived) == {"INBOX"}
     perform(mailbox, ask(mailbox, arrived, ActionType.APPLY_LABEL, {"label": name}))
     assert mailbox.labels(arrived) == {"INBOX", "CATEGORY_PROMOTIONS"}
+
+
+@pytest.mark.req("M-15", "M-16", "M-17", "J-20")
+@pytest.mark.parametrize(
+    ("job_type", "named"),
+    [
+        ("action.gmail", "action_id"),
+        ("undo.action", "original_action_id"),
+        ("unsnooze.gmail", "action_id"),
+    ],
+)
+def test_a_job_that_anybody_enqueues_waits_for_its_thread(
+    mailbox: Mailbox, job_type: str, named: str
+) -> None:
+    arrived = received(mailbox, *ARRIVED)
+    action = ask(mailbox, arrived, ActionType.ARCHIVE)
+    message = mailbox.message(arrived)
+    payload = {"account_id": mailbox.account.pk, named: action.pk}
+    if job_type == "unsnooze.gmail":
+        payload["message_id"] = message.pk
+    for job in jobs(job_type):
+        cancel(job)
+
+    job = enqueue(job_type, payload, firm=mailbox.firm).job
+    assert job.lock_key == f"gmail-thread:{message.thread_id}"
+
+    unknown = enqueue(job_type, {**payload, named: uuid4()}, firm=mailbox.firm).job
+    assert unknown.lock_key not in ("", job.lock_key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -21,6 +22,7 @@ from mail.services.agents.schedules import (
     delete_agent_schedule,
     enqueue_due_agents,
 )
+from mail.services.mailboxes.connection import mailbox_limit_key
 from tenants.models import Firm, Membership, Role
 from tenants.scope import firm_scope
 from tests.factories.tenants import new_member
@@ -84,6 +86,28 @@ def test_an_agent_runs_once_for_each_date_and_says_what_it_did(
         clock.tick(hours=1)
         assert enqueue_due() == 1
     assert only(stored(AgentSchedule)).due_at == schedule.due_at + timedelta(hours=2)
+
+
+@pytest.mark.req("U-02")
+def test_a_job_without_a_mailbox_is_about_the_timetables(
+    mailbox: Mailbox, server: ModelServer
+) -> None:
+    schedule = planned(mailbox, soon())
+    server.answers = ["Nobody waits."]
+    asked = {
+        "user_id": None,
+        "agent_name": schedule.profile.name,
+        "prompt": "What waits?",
+        "config": {},
+    }
+    job = enqueue("agent_invocation", {"id": schedule.pk, **asked}, firm=mailbox.firm).job
+    gone = enqueue("agent_invocation", {"id": uuid4(), **asked}, firm=mailbox.firm).job
+    assert job.limit_key == mailbox_limit_key(mailbox.account.pk)
+    testing.drain()
+    done, ended = jobs("agent_invocation", live=False)
+    assert (done.pk, done.status) == (job.pk, "completed"), done.last_error
+    assert (ended.pk, ended.status) == (gone.pk, "canceled")
+    assert only(stored(AgentRun)).account_id == mailbox.account.pk
 
 
 def test_what_the_agent_says_of_a_private_mailbox_is_in_no_result(

@@ -1,0 +1,152 @@
+"""The options of `runworker`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from django.core.management.base import CommandParser
+
+from jobs import conf, registry
+from jobs.errors import UnknownJobType
+from jobs.states import Category
+
+DEFAULT_GRACE_SECONDS = 25.0
+# More handlers or processes than any machine can have.
+MOST_AT_ONCE = 10_000
+MOST_JOBS, MOST_DIGITS = 10**15, 20
+
+
+def _whole(most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:MOST_DIGITS]) <= most:
+            raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {most:,}")
+        return int(text)
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError("must be zero or more seconds")
+    return value
+
+
+_port = _whole(65_535)
+
+
+def add_serving(parser: CommandParser) -> None:
+    """Take what to serve, and how much at a time."""
+    parser.add_argument(
+        "--concurrency",
+        type=_whole(MOST_AT_ONCE),
+        default=conf.worker_concurrency(),
+        metavar="N",
+        help="handlers at a time (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--category",
+        action="append",
+        default=[],
+        choices=[word.value for word in Category],
+        help="serve this category alone; may be repeated",
+    )
+    parser.add_argument(
+        "--job-type",
+        action="append",
+        default=[],
+        type=_job_type,
+        metavar="TYPE",
+        help="serve this type alone; may be repeated",
+    )
+    parser.add_argument(
+        "--queue",
+        action="append",
+        default=[],
+        type=_queue,
+        metavar="QUEUE",
+        help="serve the types and tasks of this queue alone; may be repeated",
+    )
+
+
+def _job_type(text: str) -> str:
+    """Return the name of a type that this code knows, as of a queue."""
+    try:
+        return registry.get(text).name
+    except UnknownJobType as error:
+        raise argparse.ArgumentTypeError(error.faults[0].message) from None
+
+
+def _queue(text: str) -> str:
+    """Return the name of a queue that has jobs: an unknown one would be served for ever, in vain."""
+    known = registry.queue_names()
+    if text not in known:
+        raise argparse.ArgumentTypeError(
+            f"no job type or task is in the queue {text!r}; known: {', '.join(known)}"
+        )
+    return text
+
+
+def add_ending(parser: CommandParser) -> None:
+    """Take when to end, and what else to do until then."""
+    parser.add_argument("--burst", action="store_true", help="end when nothing is runnable")
+    parser.add_argument(
+        "--no-scheduler",
+        action="store_true",
+        help="leave schedules to other workers; a burst always does",
+    )
+    parser.add_argument(
+        "--max-jobs", type=_whole(MOST_JOBS), metavar="N", help="end after this many jobs"
+    )
+    parser.add_argument(
+        "--poll-interval",
+        type=_seconds,
+        default=conf.poll_seconds(),
+        metavar="SECONDS",
+        help="between two checks of an empty queue (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--grace",
+        type=_seconds,
+        default=DEFAULT_GRACE_SECONDS,
+        metavar="SECONDS",
+        help="running handlers get this long to finish (default: %(default)s)",
+    )
+
+
+def add_processes(parser: CommandParser) -> None:
+    """Take how many processes there are, and how they are watched."""
+    parser.add_argument(
+        "--processes",
+        type=_whole(MOST_AT_ONCE),
+        default=1,
+        metavar="N",
+        help="worker processes (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--health-port",
+        type=_port,
+        metavar="PORT",
+        help="serve /healthz, /readyz and /metrics here (the second process on the next port)",
+    )
+    parser.add_argument(
+        "--health-host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address of the health port (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--reload", action="store_true", help="start again when code changes; for development"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the start-up line as a JSON object on stdout"
+    )
+    # The process that it ends with.
+    parser.add_argument(
+        "--child", type=int, nargs="?", const=0, metavar="PID", help=argparse.SUPPRESS
+    )
+    parser.add_argument("--running-slots", type=int, help=argparse.SUPPRESS)
