@@ -15,7 +15,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from interfaces.admin.base import column
 from interfaces.admin.operations import OptionalReasonForm
-from jobs.admin.base import LABELS, Fact, age_column, exact, job_url
+from jobs.admin.base import LABELS, Fact, age_column, exact, firm_name, job_url
 from jobs.admin.operations import QueueOperation
 from jobs.engine.clock import database_now
 from jobs.models import BulkRun
@@ -27,6 +27,7 @@ from jobs.queries.bulk import (
     selection_in_words,
     why_canary_waits,
     why_run_waits,
+    with_reach,
 )
 from jobs.queries.durations import in_words
 from jobs.queries.why_waiting import WaitReason
@@ -35,6 +36,7 @@ from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import FirmFilter
 from tenants.models import Role
 
+EVERY_FIRM = "Every firm"
 SHORT_PAUSE = timedelta(minutes=1)
 
 
@@ -70,20 +72,23 @@ class BulkRunAdmin(TenantOperationsAdmin):
     operations = (STOP,)
     change_form_template = "admin/jobs/bulkrun/page.html"
     list_before_template = "admin/jobs/partials/live_list.html"
-    list_display = ("what", "state_now", "progress", "firm", "who", "started")
+    list_display = ("what", "state_now", "progress", "whose", "who", "started")
     list_filter = (FirmFilter,)
     list_select_related = ("firm",)
     ordering = ("-id",)
     what = column("Run", lambda run: [str(run), selection_in_words(run)], header=True)
     state_now = column("State", _state, label=LABELS)
     progress = column("Progress", lambda run: f"{_percent(run)} %")
+    whose = column(
+        "Firm", lambda run: EVERY_FIRM if run.on_every_firm else firm_name(run), ordering="firm"
+    )
     who = column("By", lambda run: run.started_by_name)
     started = age_column("Started", "created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[BulkRun]:
-        """Fetch the firm with the rows."""
+        """Fetch the firm with the rows, and whether they reach beyond it."""
         rows: QuerySet[BulkRun] = super().get_queryset(request)
-        return rows.select_related("firm")
+        return with_reach(rows.select_related("firm"))
 
     def get_urls(self) -> list[URLPattern]:
         """Add the progress, as JSON."""
@@ -183,7 +188,7 @@ def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
         Fact("Its job", run.job_id, job_url(run.job_id), is_code=True),
         Fact("Audit log", "Every change of this run" if reads_log else None, log),
         Fact("For", selection_in_words(run)),
-        Fact("Firm", "Every firm" if is_on_every_firm(run) else run.firm.name),
+        Fact("Firm", EVERY_FIRM if is_on_every_firm(run) else run.firm.name),
         Fact("Started by", run.started_by_name),
         Fact("Reason", run.reason),
         Fact("Priority", priority),

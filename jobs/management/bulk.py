@@ -96,6 +96,8 @@ def _counted(operation: BulkOperation, totals: Totals) -> Result:
         rows: list[Any] = [(one.count, one.job_type, one.in_words) for one in totals.causes]
         if rows:
             command.table("", ["Count", "Type", "Cause"], rows)
+            if more := totals.more_causes:
+                command.stdout.write(f"and {more:,} less frequent cause{'s' * (more > 1)}")
             command.table("", ["Count", "Firm"], [(number, slug) for slug, number in totals.firms])
 
     return Result(BulkTotalsSerializer(totals).data, show)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, When
 
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue, JobQueue
 from jobs.queries.filters import filter_dead_letters, only_live
@@ -27,7 +27,7 @@ from jobs.states import (
     MemberState,
     Status,
 )
-from tenants.models import Firm
+from tenants.models import SYSTEM_SLUG, Firm
 
 CAUSES_SHOWN = 50
 # Of so many waiting jobs of a canary it is asked why they wait.
@@ -82,6 +82,7 @@ class Totals:
 
     count: int
     causes: Sequence[Cause]
+    more_causes: int
     # Each firm's slug and number of rows, save for firms that are gone.
     firms: Sequence[tuple[str, int]]
 
@@ -137,7 +138,8 @@ def totals_of(operation: BulkOperation, rows: QuerySet[Any]) -> Totals:
     # Slugs apart: PostgreSQL would take few rows for granted, and compare each with every firm.
     slugs = Firm.objects.filter(pk__in=firms).values_list("pk", "slug")
     by_firm = sorted(((slug, firms[pk]) for pk, slug in slugs), key=lambda one: (-one[1], one[0]))
-    return Totals(firms.total(), causes[:CAUSES_SHOWN], by_firm)
+    more = max(len(causes) - CAUSES_SHOWN, 0)
+    return Totals(firms.total(), causes[:CAUSES_SHOWN], more, by_firm)
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,14 @@ def selection_in_words(run: BulkRun) -> str:
 def is_on_every_firm(run: BulkRun) -> bool:
     """Say whether it reaches beyond its firm: the system firm also owns runs on its own rows alone."""
     return run.firm.is_system and run.members.exclude(firm=run.firm_id).exists()
+
+
+def with_reach(runs: QuerySet[BulkRun]) -> QuerySet[BulkRun]:
+    """Give each run `on_every_firm`, as `is_on_every_firm` says."""
+    others = BulkMember.objects.filter(run=OuterRef("pk")).exclude(firm=OuterRef("firm"))
+    return runs.annotate(
+        on_every_firm=Case(When(firm__slug=SYSTEM_SLUG, then=Exists(others)), default=False)
+    )
 
 
 def canary_in_words(run: BulkRun) -> str | None:

@@ -327,6 +327,8 @@ def test_platform_staff_start_one_run_on_every_firm(
     address = reverse("admin:jobs_bulkrun_change", args=[run.pk])
     assert operator.get(address).status_code == 404
     assert fact(staff.get(address), "Firm") == "Every firm"
+    listed = staff.get(reverse("admin:jobs_bulkrun_changelist")).content.decode()
+    assert listed.count("Every firm") == 1
 
 
 def test_a_run_on_the_system_firms_own_rows_is_not_said_to_be_on_every_firm(
@@ -337,6 +339,19 @@ def test_a_run_on_the_system_firms_own_rows_is_not_said_to_be_on_every_firm(
     (run,) = finish()
     page = staff.get(reverse("admin:jobs_bulkrun_change", args=[run.pk]))
     assert (run.done, fact(page, "Firm")) == (2, system_firm.name)
+    listed = staff.get(reverse("admin:jobs_bulkrun_changelist")).content.decode()
+    assert "Every firm" not in listed
+
+
+def test_the_page_says_that_there_are_more_causes_than_it_shows(
+    operator: Client, acme: FirmRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.queries.bulk.CAUSES_SHOWN", 2)
+    for number in range(3):
+        dead_letters(acme.firm, 3 - number, f"Boom{number}")
+    page = operator.get(reverse("admin:jobs_deadletterqueue_bulk_discard"))
+    assert [cause.count for cause in page.context["totals"].causes] == [3, 2]
+    assert "and 2 less frequent causes" in page.content.decode()
 
 
 def test_many_firms_do_not_push_the_form_off_the_page(staff: Client, system_firm: Firm) -> None:

@@ -46,7 +46,9 @@ def test_groups_are_listed(run: Runner, letters: list[Any]) -> None:
 
 def test_a_group_is_counted_then_reprocessed(run: Runner, letters: list[Any]) -> None:
     chosen = ("dlq", "bulk", "reprocess", "--firm", "acme", "--fingerprint", "aaaa")
-    assert "reprocess: 2. Nothing was done" in run(*chosen).out
+    counted = run(*chosen).out
+    assert "reprocess: 2. Nothing was done" in counted
+    assert "less frequent" not in counted
     assert run(*chosen, "--json").json["count"] == 2
     started = run(*chosen, "--start", "--reason", "mended", "--json").json
     assert (started["state"], started["total"], started["started_by"][:4]) == ("running", 2, "cli:")
@@ -74,6 +76,14 @@ def test_those_of_a_user_are_chosen(run: Runner, letters: list[Any]) -> None:
     drain()
     assert [letter.resolution for letter in rows(DeadLetterQueue)] == ["", "", "discarded"]
     assert run(*chosen[:-1], "nobody", "--json").code != 0
+
+
+def test_it_says_that_there_are_more_causes(
+    run: Runner, letters: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.queries.bulk.CAUSES_SHOWN", 1)
+    said = run("dlq", "bulk", "reprocess", "--firm", "acme", "--all").out
+    assert "and 1 less frequent cause\n" in said
 
 
 def test_a_canary_is_smaller_than_its_run(run: Runner, letters: list[Any]) -> None:
