@@ -96,13 +96,13 @@ class DirectionAdmin(ScopedAdmin):
         ),
     )
     list_display = ("said", "kind", "scope", "scope_ref", "enabled", "firm", "changed")
-    list_select_related = ("firm", "account")
+    list_select_related = ("firm", "account", "enabled_by")
     list_filter = (EnabledFilter, FirmFilter)
     search_fields = ("text__icontains",)
     ordering = ("-pk",)
     fields = (
-        "text", "kind", "account", "scope", "scope_ref", "enabled", "firm", "changed_at",
-        "created_at",
+        "text", "kind", "account", "scope", "scope_ref", "enabled", "enabled_by", "firm",
+        "changed_at", "created_at",
     )  # fmt: skip
     said = column("Text", lambda direction: clipped(direction.text))
     changed = age_column("Changed", "changed_at")

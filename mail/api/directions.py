@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -14,7 +15,7 @@ from rest_framework.response import Response
 from interfaces.api.schema import operation
 from interfaces.api.serializers import FlagField, StrictSerializer, TextField
 from jobs.api.views import example, list_operation, show_operation
-from jobs.queries.serializers.fields import TimestampField
+from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.scoped import ScopedSettings, ScopedView
 from mail.api.serializers import SwitchBody
 from mail.models import MAX_DIRECTION_LENGTH, Direction, DirectionKind, Scope
@@ -33,6 +34,11 @@ class DirectionSerializer(serializers.Serializer[Any]):
     scope_ref = serializers.CharField(help_text="The domain or address of its scope, or empty.")
     text = serializers.CharField()
     enabled = serializers.BooleanField()
+    enabled_by = NullableTextField(
+        "Who wrote it as it is; null: nobody is known to have.",
+        source="enabled_by.username",
+        default=None,
+    )
     created_at = TimestampField()
     changed_at = TimestampField()
 
@@ -73,6 +79,10 @@ class Directions(ScopedView):
         rows="directions",
     )
     show = show_operation("Show a direction", "With its scope.", answer=_DIRECTION)
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Fetch who wrote them, too."""
+        return super().get_rows(**filters).select_related("enabled_by")
 
     @operation(
         "Create a direction",

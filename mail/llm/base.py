@@ -104,6 +104,21 @@ class MailContext:
 
 
 @dataclass(frozen=True, slots=True)
+class ProposedAction:
+    """What a model would have done with the message; nothing of it is checked yet.
+
+    ``label`` is a name, and ``snooze_days`` a number, where the action takes one.
+    """
+
+    action: str
+    confidence: float
+    rationale: str
+    needs_approval: bool = False
+    label: str = ""
+    snooze_days: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Classification:
     """One verdict.
 
@@ -111,6 +126,7 @@ class Classification:
     than a few matched keywords. ``features`` are stable names of the signals seen, strongest
     first. ``language`` is an ISO 639-1 code or ``und``. ``style`` names the reply's tone.
     What is not ``labelled`` is too unsure to be shown in Gmail or to lead to anything.
+    ``proposals`` are a model's alone.
     """
 
     category: Category
@@ -121,6 +137,7 @@ class Classification:
     style: str
     automated: bool
     labelled: bool = True
+    proposals: tuple[ProposedAction, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:

@@ -14,9 +14,23 @@ from pydantic import (
     ValidationError,
 )
 
-from mail.llm.base import DEFAULT_STYLE, UNKNOWN_LANGUAGE, Category, Classification, MailContext
+from mail.llm.base import (
+    DEFAULT_STYLE,
+    UNKNOWN_LANGUAGE,
+    Category,
+    Classification,
+    MailContext,
+    ProposedAction,
+)
 from mail.llm.client import Answer, AnswerInvalid, Question, Tool
 from mail.llm.prompts import message_layer, prompt, system_layers
+from mail.llm.proposals import (
+    MAX_PROPOSALS,
+    OfferedLabel,
+    Proposal,
+    labels_layer,
+    read_proposals,
+)
 from mail.rules.automated import automated_signal
 from mail.text.cleaning import clean_text
 
@@ -61,10 +75,21 @@ class RecordDecision(BaseModel):
     style: Literal["formal", "business", "informal"] = "business"
 
 
+class RecordDecisionAndActions(RecordDecision):
+    """The arguments where the model may propose actions; those are read one by one."""
+
+    actions: list[Proposal] = Field(default_factory=list, max_length=MAX_PROPOSALS)
+
+
 TOOL = Tool(
     name="record_decision",
     description="Record what the conversation wants from the person.",
     schema=RecordDecision.model_json_schema(),
+)
+TOOL_WITH_ACTIONS = Tool(
+    name="record_decision",
+    description="Record what the conversation wants from the person, and what is to be done.",
+    schema=RecordDecisionAndActions.model_json_schema(),
 )
 
 Ask = Callable[[Question], Answer]
@@ -75,9 +100,20 @@ class ModelClassifier:
 
     source = "model"
 
-    def __init__(self, ask: Ask, directions: Sequence[str], llm_rules: Sequence[str]) -> None:
+    def __init__(
+        self,
+        ask: Ask,
+        directions: Sequence[str],
+        llm_rules: Sequence[str],
+        labels: Sequence[OfferedLabel] | None = None,
+    ) -> None:
+        """Judge as told; with `labels` (they may be none) the model may propose actions, too."""
         self._ask = ask
-        self._system = system_layers(prompt("classify"), directions, llm_rules)
+        self._tool = TOOL if labels is None else TOOL_WITH_ACTIONS
+        base = [prompt("classify")]
+        if labels is not None:
+            base += [prompt("actions"), labels_layer(labels)]
+        self._system = system_layers("\n\n".join(base), directions, llm_rules)
 
     def classify(self, mail: MailContext) -> Classification:
         """Judge one message.
@@ -91,7 +127,7 @@ class ModelClassifier:
                 Category.WAITING, 0.95, "You wrote last.", ["own_last_message"], automated
             )
         try:
-            decision = self._decide(mail)
+            decision, proposals = self._decide(mail)
         except AnswerInvalid:
             # Nothing that may want an answer is hidden because of it.
             category = Category.FYI if automated else Category.NEEDS_RESPONSE
@@ -108,15 +144,20 @@ class ModelClassifier:
             automated,
             language=decision.language,
             style=decision.style,
+            proposals=proposals,
         )
 
-    def _decide(self, mail: MailContext) -> RecordDecision:
-        user = f"The message, as JSON:\n\n{message_layer(mail)}\n\nCall {TOOL.name} now."
-        answer = self._ask(Question(self._system, user, TOOL, MAX_TOKENS))
+    def _decide(self, mail: MailContext) -> tuple[RecordDecision, tuple[ProposedAction, ...]]:
+        tool = self._tool
+        user = f"The message, as JSON:\n\n{message_layer(mail)}\n\nCall {tool.name} now."
+        answer = self._ask(Question(self._system, user, tool, MAX_TOKENS))
         try:
-            return RecordDecision.model_validate(answer.arguments)
+            decision = RecordDecision.model_validate(answer.arguments)
         except ValidationError:
             raise AnswerInvalid("the call does not fit the schema", answer) from None
+        if tool is TOOL:
+            return decision, ()
+        return decision, read_proposals(answer.arguments.get("actions"))
 
 
 def _verdict(
@@ -135,4 +176,5 @@ def _verdict(
         language=given.get("language", UNKNOWN_LANGUAGE),
         style=given.get("style", DEFAULT_STYLE),
         automated=automated,
+        proposals=given.get("proposals", ()),
     )

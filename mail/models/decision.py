@@ -34,7 +34,7 @@ class Decision(TenantModel):
     confidence = models.FloatField(help_text="From 0 to 1.")
     rationale = models.TextField(blank=True, default="")
     explanations = models.JSONField(
-        default=dict, help_text="{salient_features, language, style, automated, rules}"
+        default=dict, help_text="{salient_features, language, style, automated, rules, actions}"
     )
     job_id = models.UUIDField(null=True, blank=True, help_text="The job that decided.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -24,6 +25,15 @@ class Direction(ScopedRow):
     kind = models.CharField(max_length=10, choices=DirectionKind, default=DirectionKind.DIRECTION)
     text = models.CharField(max_length=MAX_DIRECTION_LENGTH)
     enabled = models.BooleanField(default=True)
+    enabled_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        db_index=False,
+        related_name="+",
+        help_text="Who wrote it as it is: where they may not read the mail, nothing is done by it.",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
 

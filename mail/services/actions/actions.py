@@ -62,19 +62,23 @@ def request_action(
     decision: Decision | None = None,
     rule: Rule | None = None,
     mode: SafetyMode = SafetyMode.DEFAULT,
+    confidence: float = 1.0,
+    asked_by_model: bool = False,
     needs_approval: bool | None = None,
 ) -> Action:
     """Store an action on the message and enqueue its job. Must run in the firm's scope.
 
     With `needs_approval` it waits for a yes instead, and people are asked; by default what is
-    dangerous does, but for the checks that `mode` spares. One whose message cannot be sent is
+    dangerous or too unsure does, but for the checks that `mode` spares. One whose message cannot be sent is
     stored as failed, with the reason.
 
     Raises:
         ActionInvalid: the parameters do not fit the action.
     """
     model = check_parameters(action_type, parameters or {})
-    verdict = check_safety(action_type, mode=mode)
+    verdict = check_safety(
+        action_type, confidence=confidence, asked_by_model=asked_by_model, mode=mode
+    )
     waits = verdict.needs_approval if needs_approval is None else needs_approval
     action: Action = Action.objects.create(
         account_id=message.account_id,

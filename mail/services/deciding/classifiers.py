@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from mail.llm.base import Classification, Classifier, MailContext
 from mail.llm.client import ModelClient
 from mail.llm.model_classifier import ModelClassifier
 from mail.llm.offline import OfflineClassifier
+from mail.llm.proposals import OfferedLabel
 from mail.models import CallType, Direction, DirectionKind, MailAccount
 from mail.services.deciding.budget import BudgetSpent
 from mail.services.deciding.model_calls import ask_model, configured_client
+from mail.services.deciding.proposals import offered_labels
+from mail.services.rules.reach import Reach
 from mail.services.rules.scopes import holds_for
 from tenants.scope import firm_scope
 
@@ -46,13 +50,14 @@ class BudgetedClassifier:
         Raises:
             ModelError: the model did not answer.
         """
-        directions, llm_rules = told_to_the_model(self._account, mail.sender.key)
+        told = told_to_the_classifier(self._account, mail.sender.key)
         model = ModelClassifier(
             lambda question: ask_model(
                 self._client, question, self._account, call_type=CallType.CLASSIFY, **self._ids
             ),
-            directions,
-            llm_rules,
+            told.directions,
+            told.llm_rules,
+            told.labels,
         )
         try:
             return model.classify(mail)
@@ -61,17 +66,49 @@ class BudgetedClassifier:
             return OfflineClassifier().classify(mail)
 
 
+@dataclass(frozen=True)
+class Told:
+    """What people told the model for a sender's mail; `labels` is None where it may propose no action."""
+
+    directions: list[str]
+    llm_rules: list[str]
+    labels: list[OfferedLabel] | None
+
+
 def told_to_the_model(account: MailAccount, sender_address: str) -> tuple[list[str], list[str]]:
     """Return the directions and the rules for the model that hold for a sender, each text once."""
     with firm_scope(account.firm_id):
-        rows = Direction.objects.filter(holds_for(account, sender_address), enabled=True)
-        found = list(rows.order_by("created_at", "pk").values_list("kind", "text"))
+        found = _found(account, sender_address)
     return _texts(found, DirectionKind.DIRECTION), _texts(found, DirectionKind.LLM_RULE)
 
 
-def _texts(found: list[tuple[str, str]], kind: DirectionKind) -> list[str]:
+def told_to_the_classifier(account: MailAccount, sender_address: str) -> Told:
+    """Return what the model is told that judges a sender's mail.
+
+    It may propose actions where somebody told it what to do, or what a label is for; in a private
+    mailbox only where everybody who told it something may read the mail.
+    """
+    with firm_scope(account.firm_id):
+        found = _found(account, sender_address)
+        labels = offered_labels(account)
+        reach = Reach(account)
+        wanted = bool(found) or any(label.description for label in labels)
+        may_act = wanted and all(reach.covers_mail(row) for row in found)
+    return Told(
+        _texts(found, DirectionKind.DIRECTION),
+        _texts(found, DirectionKind.LLM_RULE),
+        labels if may_act else None,
+    )
+
+
+def _found(account: MailAccount, sender_address: str) -> list[Direction]:
+    rows = Direction.objects.filter(holds_for(account, sender_address), enabled=True)
+    return list(rows.order_by("created_at", "pk"))
+
+
+def _texts(found: list[Direction], kind: DirectionKind) -> list[str]:
     unlike: dict[str, str] = {}
-    for one, text in found:
-        if one == kind:
-            unlike.setdefault(" ".join(text.split()).casefold(), text)
+    for row in found:
+        if row.kind == kind:
+            unlike.setdefault(" ".join(row.text.split()).casefold(), row.text)
     return list(unlike.values())

@@ -29,7 +29,8 @@ def create_direction(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> D
         RuleInvalid: a setting cannot be used.
     """
     with firm_scope(firm_id):
-        direction = Direction(firm_id=firm_id, **_checked({**DEFAULTS, **settings}))
+        checked = _checked({**DEFAULTS, **settings})
+        direction = Direction(firm_id=firm_id, enabled_by_id=by.user_id, **checked)
         direction.save()
         _audit("direction.create", direction, by, after=_settings(direction))
     return direction
@@ -48,6 +49,7 @@ def change_direction(
         before = _settings(direction)
         for name, value in _checked({**before, **settings}).items():
             setattr(direction, name, value)
+        direction.enabled_by_id = by.user_id
         direction.changed_at = timezone.now()
         direction.save()
         _audit("direction.change", direction, by, reason, before=before, after=_settings(direction))

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 
 from mail.errors import FaultyInput
-from mail.models import MailAccount, RoutingRule, Rule, SafeMode
+from mail.models import Direction, MailAccount, RoutingRule, Rule, SafeMode
 from mail.rules.conditions import looks_into_mail, parse_conditions
 from mail.rules.routing import parse_match
 from mail.rules.safety import SafetyMode, is_dangerous
@@ -35,7 +35,7 @@ class Reach:
         self._account = account
         self._known: dict[Any, bool] = {}
 
-    def covers_mail(self, rule: Rule | RoutingRule) -> bool:
+    def covers_mail(self, rule: Rule | RoutingRule | Direction) -> bool:
         """Say whether the rule may do here what its enabler could see happen."""
         if self._account.shared:
             return True

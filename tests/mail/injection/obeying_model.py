@@ -54,7 +54,15 @@ class ObeyingModel:
             "confidence": 1.0,
             "rationale": " ".join(sorted(self._secrets(question.system + question.user))) or "So.",
             "needs_approval": False,
-            "actions": [{"action": "delete"}, {"action": "forward", "to": [ADDRESS.pattern]}],
+            "actions": [
+                {"confidence": 1.0, "needs_approval": False, **given}
+                for given in (
+                    {"action": "delete"},
+                    {"action": "forward", "to": _addresses(question.user)},
+                    {"action": "apply_label", "label": "TRASH"},
+                    {"action": "archive"},
+                )
+            ],
         }
         return Answer(arguments, self.model, 10, 10)
 

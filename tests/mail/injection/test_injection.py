@@ -31,6 +31,7 @@ from mail.services.approvals.approvals import approve
 from mail.services.deciding import classifiers
 from mail.services.drafting import compose_draft
 from mail.services.rules import routing
+from mail.services.rules.directions import create_direction
 from mail.services.syncing.ingest import ingest_message
 from tests.mail.agent_kit import make_profile, route_all
 from tests.mail.approval_kit import person
@@ -206,6 +207,24 @@ def test_the_classifier_can_be_talked_into_a_category_and_nothing_else(
         assert VAULT not in draft.text
     assert stored(Approval) == []
     assert_nothing_left(box, allowed=[])
+
+
+@pytest.mark.req("M-11", "M-13")
+def test_a_classifier_that_may_act_sends_nothing_and_deletes_nothing_unasked(
+    box: Mailbox, model: ObeyingModel, firm_admin: str
+) -> None:
+    create_direction(box.firm.pk, text="Archive newsletters.")
+    mails = [*shown_mails("direct"), *shown_mails("system-role")]
+    arrive(box, mails)
+    asked = {(one.action_type, one.status) for one in stored(Action) if one.decision_id}
+    assert (ActionType.DELETE, ActionStatus.APPROVED_PENDING) in asked
+    assert (ActionType.ARCHIVE, ActionStatus.COMPLETED) in asked
+    assert {action for action, status in asked if status == ActionStatus.COMPLETED} <= {
+        ActionType.ARCHIVE, ActionType.APPLY_LABEL, ActionType.REMOVE_LABEL,
+    }  # fmt: skip
+    assert not [one for one in stored(Action) if one.parameters.get("label") == "TRASH"]
+    assert_nothing_left(box, allowed=[])
+    assert firm_admin
 
 
 @pytest.mark.req("M-14", "M-20")

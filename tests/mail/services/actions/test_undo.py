@@ -254,6 +254,7 @@ def test_an_undo_belongs_to_one_job(mailbox: Mailbox) -> None:
         {"account_id": mailbox.account.pk, "original_action_id": action.pk},
         firm=mailbox.firm,
         idempotency_key="another",
+        lock_key="another",
     )
     assert (stranger.status, "being undone" in stranger.last_error) == ("dlq", True)
     assert current(undo).status == "queued"

@@ -1,0 +1,272 @@
+"""What a model proposes beside its verdict: offered where somebody asked, checked, done or asked about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from mail.models import (
+    Action,
+    ActionStatus,
+    Approval,
+    Decision,
+    Direction,
+    DirectionKind,
+    MailAccount,
+    MailLabel,
+    Mode,
+    Scope,
+)
+from mail.services.deciding.requests import enqueue_order
+from mail.services.mailboxes.content_access import grant_content
+from mail.services.rules.directions import change_direction, create_direction
+from tenants.audit import Actor
+from tenants.models import Role
+from tenants.scope import firm_scope
+from tests.factories.tenants import new_member
+from tests.mail.llm.model_server import ModelServer, model_server
+from tests.mail.mail_kit import Mailbox, drain, letter, only, stored
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-11", "M-13")]
+
+FYI = {"category": "fyi", "confidence": 0.9, "rationale": "A notice."}
+
+
+@pytest.fixture(params=["anthropic", "openai"])
+def server(request: pytest.FixtureRequest, settings: Settings) -> Iterator[ModelServer]:
+    """Serve a model, and let the product use it by either SDK."""
+    with model_server() as served:
+        settings.LLM_PROVIDER = request.param
+        settings.LLM_MODEL = "model-1"
+        settings.LLM_API_KEY = "sk-1"
+        settings.LLM_BASE_URL = served.url
+        yield served
+
+
+@pytest.fixture
+def invoices(mailbox: Mailbox) -> str:
+    """Return the id of a label that the person says is for invoices."""
+    return labelled(mailbox, "Invoices", description="Bills of our suppliers")
+
+
+@pytest.fixture
+def rule(mailbox: Mailbox) -> Direction:
+    """Return a rule for the model of the whole firm."""
+    return create_direction(
+        mailbox.firm.pk, kind=DirectionKind.LLM_RULE, text="Archive what GitHub writes."
+    )
+
+
+def labelled(mailbox: Mailbox, name: str, **fields: Any) -> str:
+    """Let the mailbox have a label; return Gmail's id."""
+    label_id = str(mailbox.gmail.create_label(name)["id"])
+    with firm_scope(mailbox.firm):
+        MailLabel.objects.create(
+            account=mailbox.account, gmail_label_id=label_id, name=name, **fields
+        )
+    return label_id
+
+
+def proposal(action: str, **fields: Any) -> dict[str, Any]:
+    return {"action": action, "confidence": 0.9, "rationale": "Your rule.", **fields}
+
+
+def judged(mailbox: Mailbox, server: ModelServer, *actions: Any) -> str:
+    """Let a message arrive about which the model answers so; return Gmail's id."""
+    server.answers = [{**FYI, "actions": list(actions)}]
+    # Gmail takes the same message once.
+    number = len(server.asked)
+    arrived = mailbox.receive(letter(f"Notice {number}", List_Id="<news.example>"))
+    mailbox.store_all()
+    drain()
+    return arrived
+
+
+def asked_for() -> list[tuple[str, str]]:
+    """Return the actions that are none of Mailroom's own labels, with their states."""
+    found = [one for one in stored(Action) if "🤖" not in str(one.parameters)]
+    return sorted((one.action_type, one.status) for one in found)
+
+
+def told(server: ModelServer) -> str:
+    """Return all that the model was told last."""
+    return json.dumps(server.asked[-1], ensure_ascii=False)
+
+
+def test_without_a_word_of_the_persons_no_action_is_offered_or_taken(
+    mailbox: Mailbox, server: ModelServer
+) -> None:
+    labelled(mailbox, "Private matters")
+    judged(mailbox, server, proposal("archive"), proposal("trash"))
+    assert "Private matters" not in told(server)
+    assert "apply_label" not in told(server)
+    assert asked_for() == []
+    assert "actions" not in only(stored(Decision)).explanations
+
+
+@pytest.mark.req("M-07", "M-09")
+def test_a_label_that_is_described_is_put_on(
+    mailbox: Mailbox, server: ModelServer, invoices: str
+) -> None:
+    labelled(mailbox, "Secret plans", available_to_classifier=False)
+    arrived = judged(mailbox, server, proposal("apply_label", label="invoices"))
+    said = told(server)
+    assert "Bills of our suppliers" in said
+    assert "Secret plans" not in said
+    assert "🤖" not in said
+    assert "Invoices" in mailbox.labels(arrived)
+    assert asked_for() == [("apply_label", "completed")]
+    decision = only(stored(Decision))
+    action = next(one for one in stored(Action) if one.parameters == {"label": invoices})
+    assert action.decision_id == decision.pk
+    (explained,) = decision.explanations["actions"]
+    assert (explained["action"], explained["label"], explained["confidence"]) == (
+        "apply_label", "invoices", 0.9,
+    )  # fmt: skip
+    assert "refused" not in explained
+
+
+@pytest.mark.req("M-15")
+def test_a_rule_in_words_is_followed(
+    mailbox: Mailbox, server: ModelServer, rule: Direction
+) -> None:
+    arrived = judged(mailbox, server, proposal("archive"), proposal("mark_read"))
+    assert "Archive what GitHub writes." in told(server)
+    assert mailbox.labels(arrived).isdisjoint({"INBOX", "UNREAD"})
+    assert asked_for() == [("archive", "completed"), ("mark_read", "completed")]
+
+
+@pytest.mark.req("M-17")
+def test_a_snooze_takes_days(mailbox: Mailbox, server: ModelServer, rule: Direction) -> None:
+    arrived = judged(mailbox, server, proposal("snooze", snooze_days=3), proposal("snooze"))
+    assert "INBOX" not in mailbox.labels(arrived)
+    assert asked_for() == [("snooze", "completed")]
+    _, second = only(stored(Decision)).explanations["actions"]
+    assert "amount" in second["refused"]
+
+
+@pytest.mark.parametrize(
+    ("proposed", "checks"),
+    [
+        (proposal("archive", confidence=0.69), ["low_confidence"]),
+        (proposal("archive", needs_approval=True), ["asked_by_model"]),
+        (proposal("delete"), ["dangerous", "approval_list"]),
+        (
+            proposal("delete", confidence=0.1, needs_approval=True),
+            ["dangerous", "low_confidence", "approval_list", "asked_by_model"],
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_unsure_or_dangerous_waits_for_a_yes(
+    mailbox: Mailbox,
+    server: ModelServer,
+    rule: Direction,
+    firm_admin: str,
+    proposed: dict[str, Any],
+    checks: list[str],
+) -> None:
+    arrived = judged(mailbox, server, proposed)
+    assert {"INBOX", "UNREAD"} <= mailbox.labels(arrived)
+    assert asked_for() == [(proposed["action"], ActionStatus.APPROVED_PENDING)]
+    assert only(stored(Approval)).reasons == checks
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        proposal("forward", to=["thief@evil.example"]),
+        proposal("auto_reply", body="Here you are."),
+        proposal("archive", confidence=7),
+        {"action": "archive"},
+        "archive",
+        None,
+    ],
+    ids=str,
+)
+def test_what_is_no_action_of_the_models_spoils_no_other(
+    mailbox: Mailbox, server: ModelServer, rule: Direction, odd: Any
+) -> None:
+    arrived = judged(mailbox, server, odd, proposal("star"))
+    assert asked_for() == [("star", "completed")]
+    assert "STARRED" in mailbox.labels(arrived)
+    assert len(only(stored(Decision)).explanations["actions"]) == 1
+
+
+@pytest.mark.parametrize("label", ["Thieves", "INBOX", "TRASH", "🤖 AI/Done", "Kept apart", ""])
+def test_a_label_outside_the_list_is_left_alone(
+    mailbox: Mailbox, server: ModelServer, invoices: str, label: str
+) -> None:
+    labelled(mailbox, "Kept apart", available_to_classifier=False)
+    judged(mailbox, server, proposal("apply_label", label=label))
+    assert asked_for() == []
+    (explained,) = only(stored(Decision)).explanations["actions"]
+    assert explained["refused"] == "It names no label that the model may choose."
+
+
+def test_no_more_than_five_are_taken(
+    mailbox: Mailbox, server: ModelServer, rule: Direction
+) -> None:
+    judged(mailbox, server, *[proposal("star")] * 5, proposal("archive"))
+    assert asked_for() == [("star", "completed")]
+    assert len(only(stored(Decision)).explanations["actions"]) == 5
+
+
+def test_a_mailbox_that_suggests_only_is_told_what_would_be_done(
+    mailbox: Mailbox, server: ModelServer, rule: Direction
+) -> None:
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(mode=Mode.SUGGEST)
+    mailbox.account.refresh_from_db()
+    arrived = judged(mailbox, server, proposal("archive"))
+    assert "INBOX" in mailbox.labels(arrived)
+    assert stored(Action) == []
+    (explained,) = only(stored(Decision)).explanations["actions"]
+    assert explained["action"] == "archive"
+
+
+def test_what_was_asked_for_before_is_not_asked_for_again(
+    mailbox: Mailbox, server: ModelServer, rule: Direction
+) -> None:
+    arrived = judged(mailbox, server, proposal("archive"))
+    server.answers = [{**FYI, "actions": [proposal("archive"), proposal("star")]}]
+    with firm_scope(mailbox.firm):
+        enqueue_order(mailbox.message(arrived), None)
+    drain()
+    assert asked_for() == [("archive", "completed"), ("star", "completed")]
+
+
+@pytest.mark.req("M-23")
+def test_in_a_private_mailbox_only_readers_words_lead_to_actions(
+    mailbox: Mailbox, server: ModelServer
+) -> None:
+    owner, admin = new_member(mailbox.firm, Role.VIEWER), new_member(mailbox.firm, Role.ADMIN)
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(shared=False, owner=owner)
+    mailbox.account.refresh_from_db()
+    direction = create_direction(
+        mailbox.firm.pk,
+        by=Actor("api", admin),
+        text="Trash what speaks of a new job.",
+        scope=Scope.ACCOUNT,
+        account_id=mailbox.account.pk,
+    )
+    judged(mailbox, server, proposal("trash"))
+    assert "speaks of a new job" in told(server)
+    assert "apply_label" not in told(server)
+    assert asked_for() == []
+
+    with firm_scope(mailbox.firm):
+        grant_content(mailbox.account, admin, by=Actor("api", owner))
+    judged(mailbox, server, proposal("archive"))
+    assert asked_for() == [("archive", "completed")]
+
+    # Whoever writes it anew answers for it.
+    stranger = new_member(mailbox.firm, Role.ADMIN, "stranger@acme.example")
+    change_direction(direction, by=Actor("api", stranger), text="Trash all that asks for me.")
+    judged(mailbox, server, proposal("trash"))
+    assert asked_for() == [("archive", "completed")]
