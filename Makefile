@@ -11,7 +11,7 @@ PIP_INSTALL := $(VENV)/bin/pip install -q --disable-pip-version-check --no-compi
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test bench chaos check suites suite-sqlite suite-postgresql soak matrix rehearsal requirements-table lock
+.PHONY: help demo run test test-long bench chaos check suites suite-sqlite suite-postgresql soak matrix rehearsal requirements-table lock
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,8 +25,11 @@ run: $(VENV)/.runtime ## Serve the admin at http://127.0.0.1:8000 with a worker 
 	@$(MANAGE) runworker & worker=$$!; trap 'kill $$worker' EXIT; \
 		$(MANAGE) runserver --noreload 127.0.0.1:8000
 
-test: $(VENV)/.dev ## Lint, types, contracts and the whole suite on both databases
-	@$(MAKE) --no-print-directory --jobs 2 check suites
+test: $(VENV)/.dev ## Lint, types, contracts and the suite on both databases, without its long tests
+	@$(MAKE) --no-print-directory --jobs 2 check suites SELECT=--short
+
+test-long: $(VENV)/.dev ## The long tests on both databases: processes, browsers, thousands of cases (three quarters of an hour)
+	@$(MAKE) --no-print-directory suites SELECT=--long
 
 check: $(VENV)/.dev ## Lint, types and contracts
 	$(VENV)/bin/ruff check .
@@ -40,11 +43,11 @@ suites:
 	@$(MAKE) --no-print-directory suite-sqlite
 	@$(MAKE) --no-print-directory suite-postgresql
 
-suite-sqlite: $(VENV)/.dev ## The suite on SQLite
-	DATABASE_URL= $(PYTEST) -q
+suite-sqlite: $(VENV)/.dev ## The whole suite on SQLite
+	DATABASE_URL= $(PYTEST) -q $(SELECT)
 
-suite-postgresql: $(VENV)/.dev ## The suite on PostgreSQL: DATABASE_URL's, or one of its own
-	$(PYTHON) -m tests.postgres $(PYTEST) -q --database-only
+suite-postgresql: $(VENV)/.dev ## The whole suite on PostgreSQL: DATABASE_URL's, or one of its own
+	$(PYTHON) -m tests.postgres $(PYTEST) -q --database-only $(SELECT)
 
 bench: $(VENV)/.dev ## Measure the queue beside bare SQL, the operators' pages, search, the cost of a mail and a sick mailbox (three quarters of an hour)
 	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.pages

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.long import long_tests, name_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
@@ -38,7 +40,7 @@ settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the options of `make chaos` and of the second of `make test`'s two runs."""
+    """Take the options with which the Makefile runs parts of the suite."""
     parser.addoption(
         "--chaos",
         action="store_true",
@@ -49,6 +51,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="without the tests that never use the suite's database",
     )
+    lengths = parser.getgroup("length of the tests")
+    lengths.addoption("--short", action="store_true", help="without the tests of tests/long.txt")
+    lengths.addoption("--long", action="store_true", help="the tests of tests/long.txt alone")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -64,6 +69,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _keep(items, config, lambda item: bool({"chaos", "seed"} & _fixtures(item)))
     if config.getoption("--database-only"):
         _keep(items, config, _uses_database)
+    if config.getoption("--short") or config.getoption("--long"):
+        long, wanted = long_tests(), bool(config.getoption("--long"))
+        _keep(items, config, lambda item: (name_of(item.nodeid) in long) is wanted)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,6 +13,7 @@ import grimp
 import pytest
 
 from tests.architecture.tree import PACKAGES, ROOT, code_lines, functions, parsed, place, sources
+from tests.long import KEPT, long_tests, name_of
 
 LONGEST_FILE = 300
 # Modules and packages that `jobs/` may have in it.
@@ -161,3 +162,24 @@ def test_doors_never_set_a_status(door: str):
 
 def _sets_status(targets: list[ast.expr]) -> bool:
     return any(isinstance(one, ast.Attribute) and one.attr == "status" for one in targets)
+
+
+def test_the_long_tests_and_those_that_are_kept_are_there():
+    there = {
+        f"{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}.{node.name}"
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    long = long_tests()
+    assert long - there == set()
+    functions_of = [{name.rpartition(".")[2] for name in names} for names in (there, long)]
+    assert functions_of[0] >= KEPT
+    assert not functions_of[1] & KEPT
+
+
+def test_a_test_is_long_with_all_its_parameters():
+    assert (
+        name_of("tests/faults/test_kills.py::test_x[a::b.py]") == "tests.faults.test_kills.test_x"
+    )
+    assert name_of("tests/jobs/test_y.py::Machine::runTest") == "tests.jobs.test_y.Machine.runTest"
