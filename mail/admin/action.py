@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.fields.json import KT
+from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
@@ -22,7 +27,7 @@ from mail.admin.base import (
     subject_line,
 )
 from mail.admin.filters import ActionStatusFilter, ActionTypeFilter, CreatedFilter
-from mail.models import Action, ActionType
+from mail.models import Action, ActionType, MailLabel
 from mail.services.actions.actions import irreversible_reason
 from mail.services.actions.label_changes import changed_labels
 from mail.services.actions.undo import request_undo, undo_of, why_not_undoable
@@ -96,6 +101,17 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
     made = age_column("Asked for", "created_at")
     done = age_column("Executed", "executed_at")
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Fetch the name of each action's label, as `label_name`."""
+        labels = MailLabel.objects.filter(
+            account=OuterRef("account"), gmail_label_id=OuterRef("label_id")
+        )
+        rows: QuerySet[Any] = (
+            super().get_queryset(request).annotate(label_id=KT("parameters__label"))
+        )
+        named: QuerySet[Any] = rows.annotate(label_name=Subquery(labels.values("name")[:1]))
+        return named
+
     @display(description="Action", header=True)
     def what(self, action: Action) -> list[str]:
         """Return the action, and its label to a reader of the mailbox."""
@@ -105,7 +121,8 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
     def label(self, action: Action) -> str:
         """Return the label of a label action: what labels a private mailbox has tells much."""
         label = action.parameters.get("label", "")
-        return str(if_readable(action, label)) if label else ""
+        name = action.label_name or label  # type: ignore[attr-defined]  # annotated
+        return str(if_readable(action, name)) if label else ""
 
     @display(description="Status", label=ACTION_STATUS_LABELS)
     def state(self, action: Action) -> tuple[str, str]:

@@ -96,7 +96,7 @@ class DirectionAdmin(ScopedAdmin):
         ),
     )
     list_display = ("said", "kind", "scope", "scope_ref", "enabled", "firm", "changed")
-    list_select_related = ("firm", "account", "enabled_by")
+    list_select_related = ("firm", "account")
     list_filter = (EnabledFilter, FirmFilter)
     search_fields = ("text__icontains",)
     ordering = ("-pk",)

@@ -51,8 +51,8 @@ class DecisionSerializer(DecisionRowSerializer):
 
     explanations = serializers.DictField(
         allow_null=True,
-        help_text="{salient_features, language, style, automated, labelled, rules}, as far as they "
-        f"are known. {FOR_READERS}",
+        help_text="{salient_features, language, style, automated, labelled, rules, actions}, as "
+        f"far as they are known. {FOR_READERS}",
     )
     action_ids = serializers.SerializerMethodField(
         help_text="The actions that it asked for, the first one first."

@@ -35,6 +35,7 @@ from mail.rules.automated import automated_signal
 from mail.text.cleaning import clean_text
 
 MAX_TOKENS = 600
+MAX_TOKENS_WITH_ACTIONS = 1500
 FALLBACK_CONFIDENCE = 0.2
 FALLBACK = "answer_invalid"
 AUTOMATED = "automated"
@@ -150,7 +151,8 @@ class ModelClassifier:
     def _decide(self, mail: MailContext) -> tuple[RecordDecision, tuple[ProposedAction, ...]]:
         tool = self._tool
         user = f"The message, as JSON:\n\n{message_layer(mail)}\n\nCall {tool.name} now."
-        answer = self._ask(Question(self._system, user, tool, MAX_TOKENS))
+        most = MAX_TOKENS if tool is TOOL else MAX_TOKENS_WITH_ACTIONS
+        answer = self._ask(Question(self._system, user, tool, most))
         try:
             decision = RecordDecision.model_validate(answer.arguments)
         except ValidationError:

@@ -7,13 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from mail.llm.base import ProposedAction
-from mail.text.cleaning import clean_text
+from mail.text.cleaning import clean_line
 
 MAX_PROPOSALS = 5
-MAX_TEXT = 500
+MAX_RATIONALE = 200
+MAX_LABEL = 225
 MAX_DESCRIPTION = 300
 
 
@@ -25,8 +33,14 @@ class OfferedLabel:
     description: str = ""
 
 
-def _short(value: Any) -> Any:
-    return clean_text(value, MAX_TEXT) if isinstance(value, str) else value
+def _line(limit: int) -> BeforeValidator:
+    return BeforeValidator(
+        lambda value: clean_line(value, limit) if isinstance(value, str) else value
+    )
+
+
+# Which field is for which actions; models fill in the others with null, or with anything.
+_OWN_FIELDS = {"label": ("apply_label", "remove_label"), "snooze_days": ("snooze",)}
 
 
 class Proposal(BaseModel):
@@ -47,11 +61,27 @@ class Proposal(BaseModel):
         "trash",
         "delete",
     ]
-    label: Annotated[str, Field(max_length=225, description="Of the list, for label actions.")] = ""
+    label: Annotated[
+        str,
+        Field(max_length=MAX_LABEL, description="Of the list, for label actions."),
+        _line(MAX_LABEL),
+    ] = ""
     snooze_days: Annotated[int | None, Field(ge=1, le=365, description="For snooze.")] = None
     confidence: float = Field(ge=0, le=1)
     needs_approval: bool = False
-    rationale: Annotated[str, BeforeValidator(_short)] = ""
+    rationale: Annotated[str, Field(max_length=MAX_RATIONALE), _line(MAX_RATIONALE)] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_says_nothing(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {
+            name: value
+            for name, value in given.items()
+            if value is not None
+            and given.get("action") in _OWN_FIELDS.get(name, (given.get("action"),))
+        }
 
 
 def read_proposals(answered: Any) -> tuple[ProposedAction, ...]:

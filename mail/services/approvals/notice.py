@@ -24,6 +24,7 @@ from mail.conf import discord_webhook, public_url
 from mail.discord import DiscordUnavailable
 from mail.models import ActionType, Approval, ApprovalStatus, OutboundMessage
 from mail.services.actions.actions import irreversible_reason
+from mail.services.approvals.action_facts import facts_of_action
 from mail.services.approvals.tokens import button_token, link_token
 from mail.services.mailboxes.accounts import has_owner
 from mail.services.mailboxes.content_access import may_read
@@ -125,6 +126,9 @@ def facts_of(approval: Approval, *, limit: int = MAX_LINE_LENGTH) -> list[tuple[
         facts += [("To", _recipients(outbound, limit)), ("Subject", outbound.subject)]
     elif message is not None:
         facts += [("From", message.sender_address), ("Subject", message.subject)]
+    if approval.action is not None:
+        with firm_scope(approval.firm_id):
+            facts += facts_of_action(approval.action)
     return [(name, clean_line(value, limit)) for name, value in facts]
 
 

@@ -85,18 +85,20 @@ def told_to_the_model(account: MailAccount, sender_address: str) -> tuple[list[s
 def told_to_the_classifier(account: MailAccount, sender_address: str) -> Told:
     """Return what the model is told that judges a sender's mail.
 
-    It may propose actions where somebody told it what to do, or what a label is for; in a private
-    mailbox only where everybody who told it something may read the mail.
+    It may propose actions where there is a direction, a rule, or a label that somebody described.
+    In a private mailbox only the words of people who may read its mail lead to actions: where there
+    are such, it is not told the others'.
     """
     with firm_scope(account.firm_id):
         found = _found(account, sender_address)
         labels = offered_labels(account)
         reach = Reach(account)
-        wanted = bool(found) or any(label.description for label in labels)
-        may_act = wanted and all(reach.covers_mail(row) for row in found)
+        acting = [row for row in found if reach.is_readers(row.enabled_by_id)]
+    may_act = bool(acting) or any(label.description for label in labels)
+    told = acting if may_act else found
     return Told(
-        _texts(found, DirectionKind.DIRECTION),
-        _texts(found, DirectionKind.LLM_RULE),
+        _texts(told, DirectionKind.DIRECTION),
+        _texts(told, DirectionKind.LLM_RULE),
         labels if may_act else None,
     )
 

@@ -31,7 +31,7 @@ from mail.models import (
 )
 from mail.rules.automated import automated_signal
 from mail.services.deciding.mail_context import mail_context
-from mail.services.deciding.proposals import check_proposals, request_proposals
+from mail.services.deciding.proposals import follow_proposals
 from mail.services.deciding.relabel import relabel_thread
 from mail.services.deciding.sender_history import sender_histories
 from mail.services.drafting.reply_plan import contacts_for, is_blocked, settings_for
@@ -185,9 +185,6 @@ def decide(
     Must run in the firm's scope, under the thread's lock.
     """
     decision = new_decision(account, case, verdict, source=source, job_id=job_id)
-    proposals = check_proposals(account, verdict.proposals)
-    if proposals:
-        decision.explanations["actions"] = [one.explanation() for one in proposals]
     decision.save()
     MailThread.objects.filter(pk=case.thread.pk).update(
         classification=shown_category(verdict),
@@ -201,12 +198,15 @@ def decide(
         message=case.target,
         detail=event_detail(decision, previous=case.thread.classification),
     )
-    if may_label(account, case.target):
+    acts = may_label(account, case.target)
+    if acts:
         relabel_thread(decision, case.messages)
         follow_decision(decision)
         for rule in case.rules:
             request_actions(rule, case.target, decision)
-        request_proposals(decision, proposals)
+    if verdict.proposals:
+        # After the rules, which go before it.
+        follow_proposals(decision, verdict.proposals, acts=acts)
     return decision
 
 

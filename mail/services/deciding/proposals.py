@@ -2,105 +2,199 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from django.db.models import Case, IntegerField, Value, When
+
 from mail.errors import ActionInvalid
+from mail.labels import is_own_label
 from mail.llm.base import ProposedAction
 from mail.llm.proposals import OfferedLabel
-from mail.models import Action, ActionType, Decision, MailAccount, MailLabel, Message
+from mail.models import (
+    Action,
+    ActionType,
+    Approval,
+    ApprovalStatus,
+    Decision,
+    MailAccount,
+    MailLabel,
+    Message,
+)
+from mail.rules.safety import check_safety
 from mail.services.actions.actions import request_action
 from mail.services.actions.types import LABEL_ACTIONS, check_parameters
+from mail.services.rules.labels import MailboxLabels
 from mail.services.timelines.threads import is_discarded
 
 MAX_LABELS = 200
+MAX_OPEN_QUESTIONS = 20
+
 UNKNOWN_LABEL = "It names no label that the model may choose."
+CONTRADICTED = "An earlier proposal is about the same."
+ASKED_BEFORE = "It was asked for before."
+DISCARDED = "The message is in the trash or among spam."
+NOT_NOW = "Mailroom does nothing with this message now: see the mailbox's mode."
+ENOUGH_ASKED = f"{MAX_OPEN_QUESTIONS} proposals of this mailbox wait for a yes already."
+
+# Of the actions that are about the same thing, the first alone is taken.
+_ABOUT = {
+    **dict.fromkeys(
+        [ActionType.ARCHIVE, ActionType.SNOOZE, ActionType.TRASH, ActionType.DELETE], "place"
+    ),
+    **dict.fromkeys([ActionType.MARK_READ, ActionType.MARK_UNREAD], "read"),
+    **dict.fromkeys([ActionType.STAR, ActionType.UNSTAR], "star"),
+}
 
 
-@dataclass(frozen=True)
+@dataclass
 class CheckedProposal:
     """A proposal with the parameters of its action, or why it is left alone."""
 
     proposal: ProposedAction
+    action_type: ActionType
     parameters: dict[str, Any]
     refused: str = ""
 
+    @property
+    def subject(self) -> str:
+        """What it is about: a label, or the state that it changes."""
+        return str(self.parameters.get("label") or _ABOUT[self.action_type])
+
+    @property
+    def waits(self) -> bool:
+        """Whether it needs a person's yes."""
+        return check_safety(
+            self.action_type,
+            confidence=self.proposal.confidence,
+            asked_by_model=self.proposal.needs_approval,
+        ).needs_approval
+
     def explanation(self) -> dict[str, Any]:
         """Return what the decision says of it."""
-        said = {name: value for name, value in asdict(self.proposal).items() if value is not None}
-        if self.proposal.action not in LABEL_ACTIONS:
+        said = asdict(self.proposal)
+        if self.action_type not in LABEL_ACTIONS:
             del said["label"]
+        if self.action_type != ActionType.SNOOZE:
+            del said["snooze_days"]
         return {**said, "refused": self.refused} if self.refused else said
 
 
 def offered_labels(account: MailAccount) -> list[OfferedLabel]:
-    """Return the labels that the model may choose. Must run in the firm's scope.
+    """Return the labels that the model may choose, described ones first.
 
-    Those of Mailroom's own show a category and a state, and are nobody's to choose.
+    Must run in the firm's scope. What Mailroom's own labels say is nobody's to choose: they show a
+    category, or pause the mailbox.
     """
-    rows = _choosable(account).order_by("name", "pk")[:MAX_LABELS]
-    return [
-        OfferedLabel(name, description)
-        for name, description in rows.values_list("name", "description")
-    ]
+    return [OfferedLabel(label.name, label.description) for label in _choosable(account)]
 
 
-def check_proposals(
-    account: MailAccount, proposals: Sequence[ProposedAction]
+def follow_proposals(
+    decision: Decision, proposals: Sequence[ProposedAction], *, acts: bool
+) -> None:
+    """Keep with the decision what its model proposed; with `acts`, ask for it.
+
+    What is dangerous or unsure waits for a yes. Must run in the firm's scope.
+    """
+    checked = _check(decision.account, decision.message, proposals, acts=acts)
+    decision.explanations["actions"] = [one.explanation() for one in checked]
+    decision.save(update_fields=["explanations"])
+    for one in checked:
+        if not one.refused:
+            request_action(
+                decision.message,
+                one.action_type,
+                one.parameters,
+                decision=decision,
+                confidence=one.proposal.confidence,
+                asked_by_model=one.proposal.needs_approval,
+            )
+
+
+def _check(
+    account: MailAccount, message: Message, proposals: Sequence[ProposedAction], *, acts: bool
 ) -> list[CheckedProposal]:
-    """Say of each proposal what it would do. Must run in the firm's scope."""
-    ids: dict[str, str] = {}
-    if any(one.action in LABEL_ACTIONS for one in proposals):
-        rows = _choosable(account).values_list("name", "gmail_label_id")
-        ids = {name.casefold(): label_id for name, label_id in rows}
-    return [_checked(one, ids) for one in proposals]
+    labels = _choosable(account) if any(one.action in LABEL_ACTIONS for one in proposals) else []
+    checked = [_checked(one, labels) for one in proposals]
+    _refuse_repeats(account, message, checked)
+    reason = "" if acts else NOT_NOW
+    # The model may have taken a minute.
+    if is_discarded(Message.objects.only("labels").get(pk=message.pk)):
+        reason = DISCARDED
+    for one in checked:
+        one.refused = one.refused or reason
+    if any(one.waits and not one.refused for one in checked):
+        _refuse_too_many(account, checked)
+    return checked
 
 
-def request_proposals(decision: Decision, proposals: Sequence[CheckedProposal]) -> None:
-    """Ask for what a model proposed; what is dangerous or unsure waits for a yes.
-
-    Must run in the firm's scope, in a mailbox that is acted in. What was asked for on the message
-    already, by whomever, is not asked for again; what is in the trash or among spam is left alone.
-    """
-    message = decision.message
-    if is_discarded(message):
-        return
-    for one in proposals:
-        action_type = ActionType(one.proposal.action)
-        if one.refused or _was_asked(message, action_type, one.parameters):
-            continue
-        request_action(
-            message,
-            action_type,
-            one.parameters,
-            decision=decision,
-            confidence=one.proposal.confidence,
-            asked_by_model=one.proposal.needs_approval,
-        )
+def _choosable(account: MailAccount) -> list[MailLabel]:
+    rows = MailLabel.objects.filter(account=account, key="", available_to_classifier=True)
+    undescribed = Case(When(description="", then=Value(1)), default=0, output_field=IntegerField())
+    ordered = rows.order_by(undescribed, "name", "pk")
+    # The labels that pause the mailbox and that of snoozed messages have no key.
+    return [label for label in ordered if not is_own_label(label.name)][:MAX_LABELS]
 
 
-def _choosable(account: MailAccount) -> Any:
-    return MailLabel.objects.filter(account=account, key="", available_to_classifier=True)
-
-
-def _checked(proposal: ProposedAction, ids: dict[str, str]) -> CheckedProposal:
+def _checked(proposal: ProposedAction, labels: Sequence[MailLabel]) -> CheckedProposal:
     action_type = ActionType(proposal.action)
-    parameters: dict[str, Any] = {}
+    checked = CheckedProposal(proposal, action_type, {})
     if action_type in LABEL_ACTIONS:
-        label_id = ids.get(proposal.label.casefold())
-        if label_id is None:
-            return CheckedProposal(proposal, {}, UNKNOWN_LABEL)
-        parameters = {"label": label_id}
+        label = _called(proposal.label, labels)
+        if label is None:
+            checked.refused = UNKNOWN_LABEL
+            return checked
+        checked.parameters = {"label": label.gmail_label_id}
     elif action_type == ActionType.SNOOZE:
-        parameters = {"amount": proposal.snooze_days, "units": "days"}
+        checked.parameters = {"amount": proposal.snooze_days, "units": "days"}
     try:
-        check_parameters(action_type, parameters)
+        check_parameters(action_type, checked.parameters)
     except ActionInvalid as error:
-        return CheckedProposal(proposal, {}, str(error))
-    return CheckedProposal(proposal, parameters)
+        checked.refused = str(error)
+    return checked
 
 
-def _was_asked(message: Message, action_type: ActionType, parameters: dict[str, Any]) -> bool:
-    asked = Action.objects.filter(message=message, action_type=action_type)
-    return any(one == parameters for one in asked.values_list("parameters", flat=True))
+def _called(name: str, labels: Sequence[MailLabel]) -> MailLabel | None:
+    exact = (label for label in labels if label.name == name)
+    in_any_case = (label for label in labels if label.name.casefold() == name.casefold())
+    return next(exact, None) or next(in_any_case, None)
+
+
+def _refuse_repeats(
+    account: MailAccount, message: Message, checked: Sequence[CheckedProposal]
+) -> None:
+    asked = set(_asked_before(account, message))
+    taken: set[str] = set()
+    for one in checked:
+        if one.refused:
+            continue
+        if (one.action_type, str(one.parameters.get("label", ""))) in asked:
+            one.refused = ASKED_BEFORE
+        elif one.subject in taken:
+            one.refused = CONTRADICTED
+        taken.add(one.subject)
+
+
+def _asked_before(account: MailAccount, message: Message) -> Iterable[tuple[str, str]]:
+    """Yield the actions ever asked for on the message, by whomever, each with its label's id."""
+    labels = MailboxLabels(account.pk)
+    actions = Action.objects.filter(message=message)
+    for action_type, parameters in actions.values_list("action_type", "parameters"):
+        label = parameters.get("label", "") if isinstance(parameters, dict) else ""
+        yield action_type, (labels.find(label) or label) if label else ""
+
+
+def _refuse_too_many(account: MailAccount, checked: Sequence[CheckedProposal]) -> None:
+    """Keep mail that talks the model into questions from asking without end."""
+    waiting = Approval.objects.filter(
+        account=account,
+        status=ApprovalStatus.PENDING,
+        action__decision__isnull=False,
+        action__rule__isnull=True,
+    ).count()
+    for one in checked:
+        if one.waits and not one.refused:
+            waiting += 1
+            if waiting > MAX_OPEN_QUESTIONS:
+                one.refused = ENOUGH_ASKED

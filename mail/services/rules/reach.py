@@ -13,7 +13,7 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 
 from mail.errors import FaultyInput
-from mail.models import Direction, MailAccount, RoutingRule, Rule, SafeMode
+from mail.models import MailAccount, RoutingRule, Rule, SafeMode
 from mail.rules.conditions import looks_into_mail, parse_conditions
 from mail.rules.routing import parse_match
 from mail.rules.safety import SafetyMode, is_dangerous
@@ -35,13 +35,17 @@ class Reach:
         self._account = account
         self._known: dict[Any, bool] = {}
 
-    def covers_mail(self, rule: Rule | RoutingRule | Direction) -> bool:
+    def covers_mail(self, rule: Rule | RoutingRule) -> bool:
         """Say whether the rule may do here what its enabler could see happen."""
-        if self._account.shared:
-            return True
         user_id = rule.enabled_by_id
         if user_id is None and rule.account_id is not None:
             user_id = self._account.owner_id
+        return self.is_readers(user_id)
+
+    def is_readers(self, user_id: Any) -> bool:
+        """Say whether this is somebody who may read the mailbox's mail; None is nobody known."""
+        if self._account.shared:
+            return True
         if user_id not in self._known:
             self._known[user_id] = self._may_read(user_id)
         return self._known[user_id]

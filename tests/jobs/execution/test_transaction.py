@@ -190,9 +190,24 @@ def test_a_cancel_known_before_is_lost_as_one_that_comes_inside(
     ctx: JobContext, signals: Signals
 ) -> None:
     signals.cancel_requested = True
+
+    def work() -> None:
+        raise AssertionError("never reached")
+
     with pytest.raises(LeaseLost, match="asked to stop"):
-        complete(ctx, lambda: write("a@acme.example"))
-    assert written() == []
+        complete(ctx, work)
+
+
+@pytest.mark.req("J-14", "J-19")
+def test_a_timeout_counts_for_more_than_the_error_that_follows_it(
+    ctx: JobContext, signals: Signals
+) -> None:
+    def work() -> None:
+        signals.timed_out = True
+        raise Broken("in its finally")
+
+    with pytest.raises(LeaseLost, match="timeout"):
+        complete(ctx, work)
 
 
 @pytest.mark.req("J-14", "J-19")

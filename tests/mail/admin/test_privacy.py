@@ -17,6 +17,7 @@ from mail.models import (
     EventType,
     MailAccount,
     MailEvent,
+    MailLabel,
     MailThread,
     Message,
 )
@@ -119,6 +120,12 @@ def test_what_labels_a_private_mailbox_has_is_for_its_readers(private: Mailbox) 
         assert label not in shown
         assert label in owner_of(private).get(page).content.decode()
     assert "star" in shown
+
+    with firm_scope(private.firm):
+        MailLabel.objects.create(account=private.account, gmail_label_id=label, name="Divorce")
+    for page in pages[:2]:
+        assert "Divorce" not in person.client.get(page).content.decode()
+        assert "Divorce" in owner_of(private).get(page).content.decode()
 
 
 def test_platform_staff_are_no_exception(private: Mailbox) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.urls import reverse
 
 from mail.models import Direction
@@ -30,10 +31,12 @@ def test_a_direction_from_its_making_to_its_end(mailbox: Mailbox) -> None:
     direction = made.json()
     assert direction["text"] == "Mail from our bank is never advertising."
     assert (direction["scope"], direction["enabled"]) == ("global", True)
+    writer = direction["enabled_by"]
+    assert get_user_model().objects.get(username=writer).is_active
     path = f"{direction['id']}/"
     assert api.get(path).json() == direction
     changed = api.send(path, method="patch", enabled=False, reason="holiday").json()
-    assert changed["enabled"] is False
+    assert (changed["enabled"], changed["enabled_by"]) == (False, writer)
     assert api.send(path + "delete/").json()["id"] == direction["id"]
     assert stored(Direction) == []
     assert [entry.act for entry in audit_entries(direction["id"])] == [

@@ -21,6 +21,10 @@ from mail.models import (
     Mode,
     Scope,
 )
+from mail.services.deciding.proposals import (
+    ASKED_BEFORE,
+    NOT_NOW,
+)
 from mail.services.deciding.requests import enqueue_order
 from mail.services.mailboxes.content_access import grant_content
 from mail.services.rules.directions import change_direction, create_direction
@@ -123,11 +127,15 @@ def test_a_label_that_is_described_is_put_on(
     decision = only(stored(Decision))
     action = next(one for one in stored(Action) if one.parameters == {"label": invoices})
     assert action.decision_id == decision.pk
-    (explained,) = decision.explanations["actions"]
-    assert (explained["action"], explained["label"], explained["confidence"]) == (
-        "apply_label", "invoices", 0.9,
-    )  # fmt: skip
-    assert "refused" not in explained
+    assert decision.explanations["actions"] == [
+        {
+            "action": "apply_label",
+            "label": "invoices",
+            "confidence": 0.9,
+            "rationale": "Your rule.",
+            "needs_approval": False,
+        }
+    ]
 
 
 @pytest.mark.req("M-15")
@@ -145,7 +153,8 @@ def test_a_snooze_takes_days(mailbox: Mailbox, server: ModelServer, rule: Direct
     arrived = judged(mailbox, server, proposal("snooze", snooze_days=3), proposal("snooze"))
     assert "INBOX" not in mailbox.labels(arrived)
     assert asked_for() == [("snooze", "completed")]
-    _, second = only(stored(Decision)).explanations["actions"]
+    first, second = only(stored(Decision)).explanations["actions"]
+    assert first["snooze_days"] == 3
     assert "amount" in second["refused"]
 
 
@@ -226,7 +235,7 @@ def test_a_mailbox_that_suggests_only_is_told_what_would_be_done(
     assert "INBOX" in mailbox.labels(arrived)
     assert stored(Action) == []
     (explained,) = only(stored(Decision)).explanations["actions"]
-    assert explained["action"] == "archive"
+    assert (explained["action"], explained["refused"]) == ("archive", NOT_NOW)
 
 
 def test_what_was_asked_for_before_is_not_asked_for_again(
@@ -238,6 +247,18 @@ def test_what_was_asked_for_before_is_not_asked_for_again(
         enqueue_order(mailbox.message(arrived), None)
     drain()
     assert asked_for() == [("archive", "completed"), ("star", "completed")]
+    assert stored(Decision)[-1].explanations["actions"][0]["refused"] == ASKED_BEFORE
+
+
+def test_another_time_is_no_second_snooze(
+    mailbox: Mailbox, server: ModelServer, rule: Direction
+) -> None:
+    arrived = judged(mailbox, server, proposal("snooze", snooze_days=3))
+    server.answers = [{**FYI, "actions": [proposal("snooze", snooze_days=4)]}]
+    with firm_scope(mailbox.firm):
+        enqueue_order(mailbox.message(arrived), None)
+    drain()
+    assert asked_for() == [("snooze", "completed")]
 
 
 @pytest.mark.req("M-23")
@@ -249,24 +270,55 @@ def test_in_a_private_mailbox_only_readers_words_lead_to_actions(
         MailAccount.objects.update(shared=False, owner=owner)
     mailbox.account.refresh_from_db()
     direction = create_direction(
-        mailbox.firm.pk,
-        by=Actor("api", admin),
-        text="Trash what speaks of a new job.",
-        scope=Scope.ACCOUNT,
-        account_id=mailbox.account.pk,
+        mailbox.firm.pk, by=Actor("api", admin), text="Trash what speaks of a new job."
     )
     judged(mailbox, server, proposal("trash"))
     assert "speaks of a new job" in told(server)
     assert "apply_label" not in told(server)
     assert asked_for() == []
 
+    # The owner's own words act, and those of others are not told beside them.
+    own = create_direction(
+        mailbox.firm.pk,
+        by=Actor("api", owner),
+        text="Archive notices.",
+        scope=Scope.ACCOUNT,
+        account_id=mailbox.account.pk,
+    )
+    judged(mailbox, server, proposal("archive"))
+    assert "Archive notices." in told(server)
+    assert "speaks of a new job" not in told(server)
+    assert asked_for() == [("archive", "completed")]
+    change_direction(own, by=Actor("api", owner), enabled=False)
+
+    # Somebody who was let in may read what their words do, and whoever writes them anew answers for it.
     with firm_scope(mailbox.firm):
         grant_content(mailbox.account, admin, by=Actor("api", owner))
-    judged(mailbox, server, proposal("archive"))
-    assert asked_for() == [("archive", "completed")]
-
-    # Whoever writes it anew answers for it.
+    judged(mailbox, server, proposal("star"))
+    assert asked_for() == [("archive", "completed"), ("star", "completed")]
     stranger = new_member(mailbox.firm, Role.ADMIN, "stranger@acme.example")
     change_direction(direction, by=Actor("api", stranger), text="Trash all that asks for me.")
     judged(mailbox, server, proposal("trash"))
-    assert asked_for() == [("archive", "completed")]
+    assert asked_for() == [("archive", "completed"), ("star", "completed")]
+
+
+@pytest.mark.req("M-23")
+@pytest.mark.parametrize("gone", [False, True], ids=["unknown", "gone"])
+def test_the_words_of_nobody_known_lead_to_no_action_in_a_private_mailbox(
+    mailbox: Mailbox, server: ModelServer, *, gone: bool
+) -> None:
+    owner, admin = new_member(mailbox.firm, Role.VIEWER), new_member(mailbox.firm, Role.ADMIN)
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(shared=False, owner=owner)
+    mailbox.account.refresh_from_db()
+    create_direction(
+        mailbox.firm.pk,
+        by=Actor("api", admin) if gone else Actor("cli"),
+        text="Trash what speaks of a new job.",
+        scope=Scope.ACCOUNT,
+        account_id=mailbox.account.pk,
+    )
+    if gone:
+        admin.delete()
+    judged(mailbox, server, proposal("trash"))
+    assert asked_for() == []
