@@ -60,7 +60,7 @@ class ObeyingModel:
                     {"action": "delete"},
                     {"action": "forward", "to": _addresses(question.user)},
                     {"action": "apply_label", "label": "TRASH"},
-                    {"action": "archive"},
+                    {"action": "star"},
                 )
             ],
         }

@@ -218,9 +218,9 @@ def test_a_classifier_that_may_act_sends_nothing_and_deletes_nothing_unasked(
     arrive(box, mails)
     asked = {(one.action_type, one.status) for one in stored(Action) if one.decision_id}
     assert (ActionType.DELETE, ActionStatus.APPROVED_PENDING) in asked
-    assert (ActionType.ARCHIVE, ActionStatus.COMPLETED) in asked
+    assert (ActionType.STAR, ActionStatus.COMPLETED) in asked
     assert {action for action, status in asked if status == ActionStatus.COMPLETED} <= {
-        ActionType.ARCHIVE, ActionType.APPLY_LABEL, ActionType.REMOVE_LABEL,
+        ActionType.STAR, ActionType.APPLY_LABEL, ActionType.REMOVE_LABEL,
     }  # fmt: skip
     assert not [one for one in stored(Action) if one.parameters.get("label") == "TRASH"]
     assert_nothing_left(box, allowed=[])
