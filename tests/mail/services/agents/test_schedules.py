@@ -96,7 +96,7 @@ def test_a_job_without_a_mailbox_is_about_the_timetables(
     server.answers = ["Nobody waits."]
     asked = {
         "user_id": None,
-        "agent_name": schedule.profile.name,
+        "agent_name": PROFILE,
         "prompt": "What waits?",
         "config": {},
     }

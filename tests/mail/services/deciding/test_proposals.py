@@ -230,7 +230,7 @@ def test_a_mailbox_that_suggests_only_is_told_what_would_be_done(
 ) -> None:
     with firm_scope(mailbox.firm):
         MailAccount.objects.update(mode=Mode.SUGGEST)
-    mailbox.account.refresh_from_db()
+    mailbox.reload()
     arrived = judged(mailbox, server, proposal("archive"))
     assert "INBOX" in mailbox.labels(arrived)
     assert stored(Action) == []
@@ -268,7 +268,7 @@ def test_in_a_private_mailbox_only_readers_words_lead_to_actions(
     owner, admin = new_member(mailbox.firm, Role.VIEWER), new_member(mailbox.firm, Role.ADMIN)
     with firm_scope(mailbox.firm):
         MailAccount.objects.update(shared=False, owner=owner)
-    mailbox.account.refresh_from_db()
+    mailbox.reload()
     direction = create_direction(
         mailbox.firm.pk, by=Actor("api", admin), text="Trash what speaks of a new job."
     )
@@ -310,7 +310,7 @@ def test_the_words_of_nobody_known_lead_to_no_action_in_a_private_mailbox(
     owner, admin = new_member(mailbox.firm, Role.VIEWER), new_member(mailbox.firm, Role.ADMIN)
     with firm_scope(mailbox.firm):
         MailAccount.objects.update(shared=False, owner=owner)
-    mailbox.account.refresh_from_db()
+    mailbox.reload()
     create_direction(
         mailbox.firm.pk,
         by=Actor("api", admin) if gone else Actor("cli"),
