@@ -30,7 +30,7 @@ from mail.services.mailboxes.content_access import grant_content
 from mail.services.rules.directions import change_direction, create_direction
 from tenants.audit import Actor
 from tenants.models import Role
-from tenants.scope import firm_scope
+from tenants.scope import all_firms, firm_scope
 from tests.factories.tenants import new_member
 from tests.mail.llm.model_server import ModelServer, model_server
 from tests.mail.mail_kit import Mailbox, drain, letter, only, stored
@@ -319,6 +319,7 @@ def test_the_words_of_nobody_known_lead_to_no_action_in_a_private_mailbox(
         account_id=mailbox.account.pk,
     )
     if gone:
-        admin.delete()
+        with all_firms("test"):
+            admin.delete()
     judged(mailbox, server, proposal("trash"))
     assert asked_for() == []
