@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 
 LIST = ROOT / "tests" / "long.txt"
 # On SQLite, and on PostgreSQL.
-LONG_SECONDS = (0.8, 1.5)
+LONG_SECONDS = (0.6, 1.2)
 # The names of tests that every run is to see, long as they are.
 KEPT = frozenset(
     {
