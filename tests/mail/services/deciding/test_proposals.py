@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
+from mail.labels import PAUSE_LABEL
 from mail.models import (
     Action,
     ActionStatus,
@@ -18,12 +19,20 @@ from mail.models import (
     DirectionKind,
     MailAccount,
     MailLabel,
+    Message,
     Mode,
+    PausedBy,
+    Rule,
     Scope,
 )
+from mail.services.approvals.notice import all_facts_of
+from mail.services.deciding import classify, proposals
 from mail.services.deciding.proposals import (
     ASKED_BEFORE,
+    CONTRADICTED,
+    DISCARDED,
     NOT_NOW,
+    UNKNOWN_LABEL,
 )
 from mail.services.deciding.requests import enqueue_order
 from mail.services.mailboxes.content_access import grant_content
@@ -206,15 +215,62 @@ def test_what_is_no_action_of_the_models_spoils_no_other(
     assert len(only(stored(Decision)).explanations["actions"]) == 1
 
 
-@pytest.mark.parametrize("label", ["Thieves", "INBOX", "TRASH", "🤖 AI/Done", "Kept apart", ""])
+@pytest.mark.parametrize(
+    "label",
+    [
+        "Thieves", "INBOX", "TRASH", "Kept apart", "", "Th\x00ieves", PAUSE_LABEL, "🤖 AI/Mine",
+        "🤖 AI/Done", "Mailroom/Snoozed", "Finished",
+    ],
+)  # fmt: skip
 def test_a_label_outside_the_list_is_left_alone(
     mailbox: Mailbox, server: ModelServer, invoices: str, label: str
 ) -> None:
     labelled(mailbox, "Kept apart", available_to_classifier=False)
-    judged(mailbox, server, proposal("apply_label", label=label))
-    assert asked_for() == []
+    for own in (PAUSE_LABEL, "🤖 AI/Mine", "Mailroom/Snoozed"):
+        labelled(mailbox, own, description="Whatever you like")
+    labelled(mailbox, "Finished", key="done", description="Whatever is done")
+    judged(mailbox, server, proposal("apply_label", label=label), proposal("star"))
+    assert asked_for() == [("star", "completed")]
+    explained, _ = only(stored(Decision)).explanations["actions"]
+    assert explained["refused"] == UNKNOWN_LABEL
+    # PostgreSQL stores none.
+    assert "\x00" not in explained["label"]
+    assert mailbox.reload().paused_by == PausedBy.NOTHING
+    for unsaid in ("🤖", "Snoozed", "Kept apart", "Finished"):
+        assert unsaid not in told(server)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [(" paid ", "paid"), ("PAID", "PAID"), ("Paid", "PAID")]
+)
+def test_a_label_is_meant_by_its_exact_name_first(
+    mailbox: Mailbox, server: ModelServer, given: str, meant: str
+) -> None:
+    with firm_scope(mailbox.firm):
+        for name, purpose in (("PAID", "Of suppliers"), ("paid", "Of customers")):
+            MailLabel.objects.create(
+                account=mailbox.account,
+                gmail_label_id=f"Label_{name}",
+                name=name,
+                description=purpose,
+            )
+    judged(mailbox, server, proposal("apply_label", label=given, needs_approval=True))
+    assert only(stored(Approval, select_related=("action",))).action.parameters == {
+        "label": f"Label_{meant}"
+    }
+
+
+def test_described_labels_are_told_first(
+    mailbox: Mailbox, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proposals, "MAX_LABELS", 2)
+    for name in ("Apples", "Bananas", "Cherries"):
+        labelled(mailbox, name)
+    labelled(mailbox, "Zoo", description="Animals")
+    judged(mailbox, server, proposal("apply_label", label="Cherries"))
+    assert [name in told(server) for name in ("Zoo", "Apples", "Bananas")] == [True, True, False]
     (explained,) = only(stored(Decision)).explanations["actions"]
-    assert explained["refused"] == "It names no label that the model may choose."
+    assert explained["refused"] == UNKNOWN_LABEL
 
 
 def test_no_more_than_five_are_taken(
@@ -222,7 +278,120 @@ def test_no_more_than_five_are_taken(
 ) -> None:
     judged(mailbox, server, *[proposal("star")] * 5, proposal("archive"))
     assert asked_for() == [("star", "completed")]
-    assert len(only(stored(Decision)).explanations["actions"]) == 5
+    explained = only(stored(Decision)).explanations["actions"]
+    assert [one.get("refused", "") for one in explained] == ["", *[CONTRADICTED] * 4]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("star", "unstar"),
+        ("mark_read", "mark_unread"),
+        ("archive", "trash"),
+        ("trash", "delete"),
+        ("snooze", "archive"),
+        ("apply_label", "remove_label"),
+    ],
+)
+def test_of_proposals_about_the_same_the_first_is_taken(
+    mailbox: Mailbox, server: ModelServer, invoices: str, first: str, second: str
+) -> None:
+    fields = {"label": "Invoices", "snooze_days": 2}
+    judged(mailbox, server, proposal(first, **fields), proposal(second, **fields))
+    assert asked_for() == [(first, "completed")]
+    _, explained = only(stored(Decision)).explanations["actions"]
+    assert explained["refused"] == CONTRADICTED
+
+
+def test_what_models_write_into_fields_they_do_not_need_is_left_out(
+    mailbox: Mailbox, server: ModelServer, rule: Direction
+) -> None:
+    nothing = {"label": None, "snooze_days": None, "needs_approval": None, "rationale": None}
+    judged(
+        mailbox, server, proposal("archive", **nothing), proposal("star", snooze_days=0, label=7)
+    )
+    assert asked_for() == [("archive", "completed"), ("star", "completed")]
+
+
+def test_an_answer_with_five_actions_may_be_longer(
+    mailbox: Mailbox, server: ModelServer, rule: Direction
+) -> None:
+    judged(mailbox, server, proposal("star", rationale="So. " * 300))
+    (explained,) = only(stored(Decision)).explanations["actions"]
+    assert len(explained["rationale"]) <= 200
+    most = server.asked[-1].get("max_tokens") or server.asked[-1].get("max_completion_tokens")
+    assert most == 1500
+
+
+def test_mail_that_was_trashed_meanwhile_is_left_alone(
+    mailbox: Mailbox, server: ModelServer, rule: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = classify.judge
+
+    def judge_slowly(case: Any, classifier: Any) -> Any:
+        verdict = judge(case, classifier)
+        with firm_scope(mailbox.firm):
+            Message.objects.filter(pk=case.target.pk).update(labels=["TRASH"])
+        return verdict
+
+    monkeypatch.setattr(classify, "judge", judge_slowly)
+    judged(mailbox, server, proposal("star"))
+    assert asked_for() == []
+    (explained,) = only(stored(Decision)).explanations["actions"]
+    assert explained["refused"] == DISCARDED
+
+
+def test_what_a_rule_does_is_not_asked_for_again(
+    mailbox: Mailbox, server: ModelServer, invoices: str
+) -> None:
+    actions = [
+        {"action": "apply_label", "parameters": {"label": "Invoices"}},
+        {"action": "star", "parameters": {}},
+    ]
+    with firm_scope(mailbox.firm):
+        Rule.objects.create(
+            name="Notices",
+            conditions={"type": "subject_contains", "value": "Notice"},
+            actions=actions,
+            enabled=True,
+        )
+    judged(
+        mailbox, server, proposal("apply_label", label="Invoices", confidence=0.1), proposal("star")
+    )
+    assert asked_for() == [("apply_label", "completed"), ("star", "completed")]
+    explained = only(stored(Decision)).explanations["actions"]
+    assert [one["refused"] for one in explained] == [ASKED_BEFORE] * 2
+    assert stored(Approval) == []
+
+
+def test_a_mailbox_is_asked_twenty_questions_at_most(
+    mailbox: Mailbox, server: ModelServer, rule: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proposals, "MAX_OPEN_QUESTIONS", 2)
+    for _ in range(3):
+        judged(mailbox, server, proposal("delete"), proposal("star"))
+    assert [one.reasons for one in stored(Approval)] == [["dangerous", "approval_list"]] * 2
+    assert asked_for().count(("star", "completed")) == 3
+    last = stored(Decision)[-1].explanations["actions"][0]
+    assert "wait for a yes already" in last["refused"]
+
+
+@pytest.mark.req("M-14")
+def test_a_question_says_what_it_is_about_and_why(
+    mailbox: Mailbox, server: ModelServer, invoices: str
+) -> None:
+    judged(
+        mailbox,
+        server,
+        proposal("apply_label", label="invoices", confidence=0.5, rationale="It has a total."),
+        proposal("snooze", snooze_days=300, needs_approval=True),
+    )
+    with firm_scope(mailbox.firm):
+        label, snooze = [dict(all_facts_of(one)) for one in Approval.objects.order_by("pk")]
+    assert label["Label"] == "Invoices"
+    assert label["Because"] == "It has a total. (the model, 50% sure)"
+    assert snooze["For"] == "300 days"
+    assert snooze["Because"] == "Your rule. (the model, 90% sure)"
 
 
 def test_a_mailbox_that_suggests_only_is_told_what_would_be_done(
