@@ -9,6 +9,7 @@ from typing import Any
 from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
+from django.utils.module_loading import import_string
 
 from interfaces.moments import most_of
 
@@ -32,7 +33,7 @@ SCOPE_MIDDLEWARE = "tenants.middleware.FirmScopeMiddleware"
 @register(TAG)
 def check_values(**_: Any) -> list[CheckMessage]:
     """Return what is wrong with the values of the queue's settings."""
-    return [*_numbers(), *_times()]
+    return [*_numbers(), *_times(), *_hooks()]
 
 
 @register()
@@ -57,6 +58,23 @@ def _times() -> Iterator[CheckMessage]:
             hint="USE_TZ = True",
             id="jobs.E006",
         )
+
+
+def _hooks() -> Iterator[CheckMessage]:
+    name = "JOB_ATTEMPT_HOOKS"
+    paths = getattr(settings, name, ())
+    if not isinstance(paths, list | tuple):
+        yield _wrong(name, "a list of paths")
+        return
+    for path in paths:
+        try:
+            import_string(path)
+        except ImportError as error:
+            yield Error(
+                f"{name} names {path!r}, which cannot be imported: {error}.",
+                hint="No attempt begins without its hooks.",
+                id="jobs.E008",
+            )
 
 
 def _numbers() -> Iterator[CheckMessage]:

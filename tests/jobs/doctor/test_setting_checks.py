@@ -60,6 +60,27 @@ def test_times_without_a_zone_are_refused(settings: Any) -> None:
     assert said() == {"jobs.E006": "The queue needs times with a zone: USE_TZ is False."}
 
 
+@pytest.mark.parametrize(
+    ("path", "fault"),
+    [
+        ("no_such_module.timed", "No module named 'no_such_module'"),
+        ("jobs.execution.hooks.nope", 'does not define a "nope" attribute'),
+    ],
+)
+def test_a_hook_that_cannot_be_imported_is_named(settings: Any, path: str, fault: str) -> None:
+    settings.JOB_ATTEMPT_HOOKS = ["jobs.execution.sentry.report_failure", path]
+    told = said()["jobs.E008"]
+    assert told.startswith(f"JOB_ATTEMPT_HOOKS names '{path}', which cannot be imported: ")
+    assert fault in told
+
+
+def test_hooks_are_a_list(settings: Any) -> None:
+    settings.JOB_ATTEMPT_HOOKS = "shop.monitor.timed"
+    assert said() == {
+        "jobs.E007": "JOB_ATTEMPT_HOOKS must be a list of paths; it is 'shop.monitor.timed'."
+    }
+
+
 def test_a_worker_does_not_start_with_such_a_setting(settings: Any) -> None:
     settings.WORKER_CONCURRENCY = 0
     with pytest.raises(SystemCheckError, match="WORKER_CONCURRENCY must be a whole number from 1"):
