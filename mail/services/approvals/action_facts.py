@@ -22,7 +22,7 @@ def facts_of_action(action: Action) -> list[tuple[str, str]]:
         facts.append(("For", f"{amount} {parameters.get('units', '')}"))
     if proposal := _proposal_of(action):
         confidence, why = proposal.get("confidence"), str(proposal.get("rationale", ""))
-        facts.append(("Because", f"{why} (the model, {confidence:.0%} sure)".strip()))
+        facts.append(("Proposed", f"{why} (by the model, {confidence:.0%} sure)".strip()))
     return facts
 
 

@@ -389,9 +389,9 @@ def test_a_question_says_what_it_is_about_and_why(
     with firm_scope(mailbox.firm):
         label, snooze = [dict(all_facts_of(one)) for one in Approval.objects.order_by("pk")]
     assert label["Label"] == "Invoices"
-    assert label["Because"] == "It has a total. (the model, 50% sure)"
+    assert label["Proposed"] == "It has a total. (by the model, 50% sure)"
     assert snooze["For"] == "300 days"
-    assert snooze["Because"] == "Your rule. (the model, 90% sure)"
+    assert snooze["Proposed"] == "Your rule. (by the model, 90% sure)"
 
 
 def test_a_mailbox_that_suggests_only_is_told_what_would_be_done(
