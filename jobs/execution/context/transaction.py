@@ -46,6 +46,11 @@ def completing(
     """
     tx = JobTransaction()
     committed = False
+
+    def note_commit() -> None:
+        nonlocal committed
+        committed = True
+
     try:
         check()
         # A timeout raised in the middle of a rollback would make SQLite commit instead.
@@ -61,17 +66,16 @@ def completing(
             except LeaseLost:
                 signals.completion_refused = True
                 raise
+            transaction.on_commit(note_commit)
             transaction.on_commit(lambda: _admit(claim, released_capacity), robust=True)
-        committed = True
     except BaseException as error:
-        if signals.timed_out or isinstance(error, JobTimeout):
+        if not committed and (signals.timed_out or isinstance(error, JobTimeout)):
             raise LeaseLost(
                 f"job {claim.job_id} ran into its timeout: nothing was written"
             ) from error
         raise
-    finally:
-        if committed and signals.timed_out:
-            raise JobTimeout
+    if signals.timed_out:
+        raise JobTimeout
 
 
 def completed(claim: Claim, result: Any) -> Completed:

@@ -15,13 +15,11 @@ from jobs.operations.escalation import escalation_recipients
 from jobs.queue import enqueue
 from mail.conf import public_url
 from mail.errors import OutboundInvalid
-from mail.labels import is_own_label
 from mail.models import (
     MAX_LABEL_LENGTH,
     ActionStatus,
     ActionType,
     EventType,
-    MailLabel,
     OutboundKind,
     OutboundMessage,
     OutboundStatus,
@@ -39,6 +37,7 @@ from mail.services.agents.tool import (
 from mail.services.approvals.approvals import ask_approval
 from mail.services.mailboxes.accounts import has_owner, own_addresses
 from mail.services.mailboxes.modes import may_label
+from mail.services.rules.labels import choosable_labels, label_called
 from mail.services.sending.compose import reply_content, stored_headers
 from mail.services.sending.outbound import request_outbound
 from mail.services.timelines.events import record_event
@@ -93,11 +92,8 @@ def ask_for_action(
 
 def apply_label(context: ToolCallContext, arguments: LabelArguments) -> dict[str, Any]:
     """Put a label of the mailbox on the message."""
-    # Not Gmail's own labels nor Mailroom's: those move messages and start other work.
-    labels = MailLabel.objects.filter(account=context.account, key="", available_to_classifier=True)
-    label = labels.filter(name__iexact=arguments.label.strip()).first()
-    # The label that pauses the mailbox and that of snoozed messages have no key.
-    if label is None or is_own_label(label.name):
+    label = label_called(arguments.label.strip(), choosable_labels(context.account))
+    if label is None:
         raise ToolRefused("the mailbox has no such label")
     return ask_for_action(context, ActionType.APPLY_LABEL, {"label": label.gmail_label_id})
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mail.models import Action, MailLabel
+from mail.models import Action
+from mail.services.rules.labels import MailboxLabels
 
 
 def facts_of_action(action: Action) -> list[tuple[str, str]]:
@@ -15,7 +16,7 @@ def facts_of_action(action: Action) -> list[tuple[str, str]]:
     parameters = action.parameters if isinstance(action.parameters, dict) else {}
     facts = []
     if label := parameters.get("label"):
-        facts.append(("Label", label_name(action.account_id, label)))
+        facts.append(("Label", MailboxLabels(action.account_id).name_of(label)))
     if until := parameters.get("until"):
         facts.append(("Until", str(until)))
     elif amount := parameters.get("amount"):
@@ -26,18 +27,12 @@ def facts_of_action(action: Action) -> list[tuple[str, str]]:
     return facts
 
 
-def label_name(account_id: Any, label: str) -> str:
-    """Return the name of the label with this id, what was given where there is none."""
-    found = MailLabel.objects.filter(account_id=account_id, gmail_label_id=label)
-    return found.values_list("name", flat=True).first() or label
-
-
 def _proposal_of(action: Action) -> dict[str, Any] | None:
     """Return what the decision says of the action, None where no model proposed it."""
     if action.decision is None or action.rule_id is not None:
         return None
     label = (action.parameters or {}).get("label", "")
-    name = label_name(action.account_id, label).casefold() if label else ""
+    name = MailboxLabels(action.account_id).name_of(label).casefold() if label else ""
     for one in action.decision.explanations.get("actions", []):
         is_it = one["action"] == action.action_type and not one.get("refused")
         if is_it and one.get("label", "").casefold() == name:

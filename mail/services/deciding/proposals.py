@@ -6,10 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from django.db.models import Case, IntegerField, Value, When
-
 from mail.errors import ActionInvalid
-from mail.labels import is_own_label
 from mail.llm.base import ProposedAction
 from mail.llm.proposals import OfferedLabel
 from mail.models import (
@@ -25,7 +22,7 @@ from mail.models import (
 from mail.rules.safety import check_safety
 from mail.services.actions.actions import request_action
 from mail.services.actions.types import LABEL_ACTIONS, check_parameters
-from mail.services.rules.labels import MailboxLabels
+from mail.services.rules.labels import MailboxLabels, choosable_labels, label_called
 from mail.services.timelines.threads import is_discarded
 
 MAX_LABELS = 200
@@ -130,18 +127,15 @@ def _check(
 
 
 def _choosable(account: MailAccount) -> list[MailLabel]:
-    rows = MailLabel.objects.filter(account=account, key="", available_to_classifier=True)
-    undescribed = Case(When(description="", then=Value(1)), default=0, output_field=IntegerField())
-    ordered = rows.order_by(undescribed, "name", "pk")
-    # The labels that pause the mailbox and that of snoozed messages have no key.
-    return [label for label in ordered if not is_own_label(label.name)][:MAX_LABELS]
+    # Described ones first.
+    return sorted(choosable_labels(account), key=lambda label: not label.description)[:MAX_LABELS]
 
 
 def _checked(proposal: ProposedAction, labels: Sequence[MailLabel]) -> CheckedProposal:
     action_type = ActionType(proposal.action)
     checked = CheckedProposal(proposal, action_type, {})
     if action_type in LABEL_ACTIONS:
-        label = _called(proposal.label, labels)
+        label = label_called(proposal.label, labels)
         if label is None:
             checked.refused = UNKNOWN_LABEL
             return checked
@@ -153,12 +147,6 @@ def _checked(proposal: ProposedAction, labels: Sequence[MailLabel]) -> CheckedPr
     except ActionInvalid as error:
         checked.refused = str(error)
     return checked
-
-
-def _called(name: str, labels: Sequence[MailLabel]) -> MailLabel | None:
-    exact = (label for label in labels if label.name == name)
-    in_any_case = (label for label in labels if label.name.casefold() == name.casefold())
-    return next(exact, None) or next(in_any_case, None)
 
 
 def _refuse_repeats(

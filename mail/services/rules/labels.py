@@ -14,8 +14,8 @@ from typing import Any
 from uuid import UUID
 
 from mail.errors import ConditionsInvalid, RuleInvalid
-from mail.labels import GMAIL_LABELS, LABEL_NAMES, LabelKey
-from mail.models import MailLabel
+from mail.labels import GMAIL_LABELS, LABEL_NAMES, LabelKey, is_own_label
+from mail.models import MailAccount, MailLabel
 from mail.rules.conditions import Group, Leaf, parse_conditions, with_labels
 from mail.services.rules.scopes import fault
 
@@ -61,6 +61,23 @@ class MailboxLabels:
             return label.upper()
         # No label has an empty id: what the mailbox does not have, no message carries.
         return self._named(firm_label_name(label)) or ""
+
+
+def choosable_labels(account: MailAccount) -> list[MailLabel]:
+    """Return the labels of the mailbox that a model may choose, by name.
+
+    Gmail's own and Mailroom's are nobody's to choose: they move messages, and start other work.
+    """
+    rows = MailLabel.objects.filter(account=account, key="", available_to_classifier=True)
+    # The labels that pause the mailbox and that of snoozed messages have no key.
+    return [row for row in rows.order_by("name", "pk") if not is_own_label(row.name)]
+
+
+def label_called(name: str, labels: Sequence[MailLabel]) -> MailLabel | None:
+    """Return the label of exactly this name, else one of it in another case."""
+    exact = (label for label in labels if label.name == name)
+    in_any_case = (label for label in labels if label.name.casefold() == name.casefold())
+    return next(exact, None) or next(in_any_case, None)
 
 
 def _is_called(row: MailLabel, name: str) -> bool:

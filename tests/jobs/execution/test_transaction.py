@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -364,6 +365,23 @@ def test_a_timeout_in_the_middle_of_the_commit_waits_for_its_end(
 
     finish(claim, Retry(60, FAILURE))
     assert (row(ctx.job_id).status, row(ctx.job_id).result) == ("completed", {"made": 1})
+    assert written() == ["a@acme.example"]
+
+
+@committed
+@pytest.mark.req("J-14", "J-19")
+def test_a_timeout_right_after_the_commit_does_not_say_that_nothing_was_written(
+    ctx: JobContext, signals: Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def struck_at_the_end() -> Iterator[None]:
+        yield
+        raise JobTimeout
+
+    monkeypatch.setattr(signals, "shielded", struck_at_the_end)
+    with pytest.raises(JobTimeout):
+        complete(ctx, lambda: write("a@acme.example"))
+    assert row(ctx.job_id).status == "completed"
     assert written() == ["a@acme.example"]
 
 
