@@ -1,7 +1,7 @@
 """Hands claims to the handlers' threads.
 
 Claims wait in the prefetch buffer. The dispatcher thread takes batches out of it for idle threads:
-one job each where jobs are slow, up to two hundred where they take microseconds. It records all of
+one job each where jobs are slow, up to five hundred where they take microseconds. It records all of
 them in the worker's row, in one statement, before it hands them over. The rest of a batch behind a
 job that turns out to be slow goes back to the buffer. Quarantined jobs go one by one.
 """

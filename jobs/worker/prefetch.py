@@ -15,13 +15,13 @@ from jobs.engine.claim import Claim
 from jobs.engine.transition import is_quarantined
 from jobs.states import Priority
 
-LARGEST_BATCH = 200
+LARGEST_BATCH = 500
 # A batch should take about this long; slower jobs, and those of types not seen yet, come one by one.
 BATCH_SECONDS = 0.03
-# Each thread gets jobs of at most this length ahead; slower ones are claimed when it is free.
+# Each thread that may run such jobs gets those of this time ahead; slow ones are claimed when it is free.
 AHEAD_SECONDS = 0.1
 SLOW_SECONDS = 0.05
-LARGEST_PREFETCH = 1000
+LARGEST_PREFETCH = 4000
 LARGEST_PREFETCH_BYTES = 8 * 2**20
 # A claim that waits for this long, or has to expect it, goes back; then nothing is claimed ahead.
 LONGEST_WAIT_SECONDS = 0.5
@@ -88,7 +88,7 @@ class PrefetchPolicy:
         Short jobs hardly wait for anything: further threads would only compete for the interpreter.
         """
         seconds = self._seconds_of.get(claim.job_type)
-        return max(seconds / OVERHEAD_SECONDS, 1) if seconds is not None else inf
+        return _most_threads(seconds) if seconds is not None else inf
 
     def wanted(self, now: float, *, threads: int, free: int, buffered: int) -> int:
         """Return how many more jobs to claim.
@@ -98,7 +98,9 @@ class PrefetchPolicy:
         average = self._average_seconds
         if average is None or average > SLOW_SECONDS or now < self._paused_until:
             return max(free - buffered, 0)
-        target = min(max(free, int(threads * AHEAD_SECONDS / max(average, 1e-6))), LARGEST_PREFETCH)
+        average = max(average, 1e-6)
+        ahead = int(min(threads, _most_threads(average)) * AHEAD_SECONDS / average)
+        target = min(max(free, ahead), LARGEST_PREFETCH)
         if self._average_bytes:
             target = min(target, max(int(LARGEST_PREFETCH_BYTES / self._average_bytes), 1))
         wanted = target - buffered
@@ -207,6 +209,10 @@ class PrefetchBuffer:
 
     def _sort(self) -> None:
         self._ordinary = deque(sorted(self._ordinary, key=lambda claim: claim.priority))
+
+
+def _most_threads(run_seconds: float) -> float:
+    return max(run_seconds / OVERHEAD_SECONDS, 1)
 
 
 def is_last_attempt(claim: Claim) -> bool:

@@ -12,6 +12,7 @@ from functools import partial
 from django.db import DatabaseError, connection
 
 from jobs import VERSION, registry
+from jobs.engine import dialects
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
 from jobs.engine.lease import WorkerInfo, deregister
@@ -32,7 +33,6 @@ from jobs.worker.running_slots import RunningSlots
 from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection, refresh_own_connection
 from tenants.rls import require_rls
 
-LARGEST_CLAIM = 500
 DRAIN_SECONDS = 30.0
 # While all threads are busy, a stop is noticed within this time.
 BUSY_CHECK_SECONDS = 0.2
@@ -138,7 +138,7 @@ class WorkerLoop:
     def _claim_or_wait(self) -> bool:
         """Claim as many jobs as are wanted, or wait; False when the work is done."""
         self._give_back()
-        wanted = min(self._pool.wanted(), LARGEST_CLAIM)
+        wanted = min(self._pool.wanted(), dialects.current().largest_claim)
         if self.options.max_jobs is not None:
             if self._jobs_left() <= 0:
                 return not self._pool.wait_until_idle(BUSY_CHECK_SECONDS) or self._jobs_left() > 0

@@ -92,6 +92,8 @@ class Dialect(ABC):
     subquery_fence: str
     # Whether several statements can be one transaction in one round trip.
     has_pipelines: bool
+    # How many jobs a worker claims at once, at most.
+    largest_claim: int
 
     def now_sql(self) -> str:
         """Return the expression for the database's time; the test kit can stop it."""

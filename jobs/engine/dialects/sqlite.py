@@ -44,6 +44,8 @@ class SqliteDialect(Dialect):
     combines_indexes = False
     json_cast = ""
     has_pipelines = False
+    # Nobody else writes during a claim.
+    largest_claim = 500
     materialized = ""
     subquery_fence = ""
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from django.db.models import Max
 
+from jobs.engine import dialects
 from jobs.engine.outcomes import SettleReport
 from jobs.execution.context import JobContext
 from jobs.models import JobQueue
 from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
 from jobs.registry import JobPayload, JobType, job
 from jobs.states import Status
-from jobs.worker import completer, worker
+from jobs.worker import completer
 from jobs.worker.state import SharedState
 from tenants.models import Firm
 from tenants.scope import all_firms
@@ -103,7 +104,7 @@ def test_outcomes_do_not_wait_for_more_when_nothing_runs(
 def test_a_waiting_group_goes_on_beside_other_work(
     firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "LARGEST_CLAIM", 10)
+    monkeypatch.setattr(dialects.current(), "largest_claim", 10)
     enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 3, firm=firm)
     enqueue_many([EnqueueSpec("noop")] * 1_500, firm=firm)
     worker_loop().run()

@@ -140,7 +140,9 @@ def wanted(policy: PrefetchPolicy, *, free: int, buffered: int = 0, threads: int
     return policy.wanted(time.monotonic(), threads=threads, free=free, buffered=buffered)
 
 
-def test_only_short_jobs_are_claimed_ahead(policy: PrefetchPolicy):
+def test_only_short_jobs_are_claimed_ahead():
+    policy = PrefetchPolicy()
+    policy.observe("noop", 0.00001)
     assert wanted(PrefetchPolicy(), free=4) == 4, "nothing is known yet"
     assert wanted(policy, free=0) == LARGEST_PREFETCH
     assert wanted(policy, free=10, buffered=LARGEST_PREFETCH * 2 // 3) == 0, "there are enough"
@@ -150,7 +152,20 @@ def test_only_short_jobs_are_claimed_ahead(policy: PrefetchPolicy):
     assert wanted(policy, free=0) == 0
 
 
-def test_nothing_is_claimed_ahead_after_claims_had_to_go_back(policy: PrefetchPolicy):
+@pytest.mark.parametrize(
+    ("run_seconds", "ahead"),
+    [(0.00005, 2000), (0.0001, 1000), (0.001, 1000), (0.02, 50)],
+)
+def test_as_much_is_claimed_ahead_as_takes_a_tenth_of_a_second(run_seconds: float, ahead: int):
+    policy = PrefetchPolicy()
+    policy.observe("noop", run_seconds)
+    # Of the first two one thread runs at a time, of the others all ten.
+    assert wanted(policy, free=0) == pytest.approx(ahead, abs=1)
+
+
+def test_nothing_is_claimed_ahead_after_claims_had_to_go_back():
+    policy = PrefetchPolicy()
+    policy.observe("noop", 0.00001)
     now = time.monotonic()
     policy.pause(now)
     assert policy.wanted(now, threads=10, free=2, buffered=1) == 1
