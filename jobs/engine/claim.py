@@ -96,6 +96,11 @@ class InFlightJob(NamedTuple):
     limit_key: str | None
 
 
+def largest_claim() -> int:
+    """Return how many jobs a worker should claim at once at most."""
+    return dialects.current().largest_claim
+
+
 def claim(
     worker_id: UUID,
     limit: int,
@@ -109,10 +114,9 @@ def claim(
     """Take up to `limit` jobs, in the order they should run, and move the cursor on.
 
     All jobs of a batch have the same priority; only an empty answer means that there are no more.
-    Each has its attempt counted. No transaction may be open. Without `quarantined`, those that are
-    in quarantine are left out. With `starts`, a job that is taken
-    alone and is not quarantined comes back as `started`: if the worker dies, that attempt counts,
-    so the caller must start it now or release it.
+    Each has its attempt counted. No transaction may be open. Without `quarantined`, those in
+    quarantine are left out. With `starts`, a job that is taken alone and not quarantined comes back
+    as `started`: if the worker dies, that attempt counts, so start it now or release it.
     """
     wanted = claim_filter(categories, job_types, quarantined=quarantined)
     for _ in range(MAX_SCANS):
@@ -154,11 +158,9 @@ def claim_announced(
     That spares the scan, so the caller must have a thread left for what comes before it. Nothing is
     taken where the job may not run now, or its firm has a cap.
     """
-    served = claim_filter(categories, job_types, quarantined=quarantined)
-    wanted = _this_job(served, job.job_id)
+    wanted = _this_job(claim_filter(categories, job_types, quarantined=quarantined), job.job_id)
     quotas = [Quota(job.firm_id, 1, capped=False)]
-    dialect = dialects.current()
-    asked_at = time.monotonic()
+    dialect, asked_at = dialects.current(), time.monotonic()
     rows = pipelined(lambda: dialect.take(worker_id, job.priority, quotas, wanted, starts=True))
     return [read_claim(dialect, row, worker_id, asked_at) for row in rows]
 
@@ -219,8 +221,7 @@ def _allot(
     """
     cursor = fair_share.cursor(found.priority)
     order = VisitingOrder(cursor, fair_share.weights, limit)
-    capped = found.capped
-    most = limit
+    capped, most = found.capped, limit
     while True:
         order.visit(found.firms)
         scanned_all = len(found.firms) < most or found.firms[-1] == cursor.after
@@ -294,7 +295,6 @@ def _claim_filter(
 
 def read_claim(dialect: Dialect, row: tuple[Any, ...], worker_id: UUID, asked_at: float) -> Claim:
     """Return the claim of a row of `claimed_columns_sql`, asked for at this monotonic time."""
-    row = dialect.read_claimed(row)
-    expires_in = row[-1]
+    *columns, expires_in = dialect.read_claimed(row)
     expires_at = None if expires_in is None else asked_at + expires_in
-    return Claim._make((*row[:-1], expires_at, asked_at, worker_id))
+    return Claim._make((*columns, expires_at, asked_at, worker_id))

@@ -12,9 +12,8 @@ from functools import partial
 from django.db import DatabaseError, connection
 
 from jobs import VERSION, registry
-from jobs.engine import dialects
 from jobs.engine.admission import admit
-from jobs.engine.claim import Claim
+from jobs.engine.claim import Claim, largest_claim
 from jobs.engine.lease import WorkerInfo, deregister
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Released, Settlement
@@ -138,7 +137,7 @@ class WorkerLoop:
     def _claim_or_wait(self) -> bool:
         """Claim as many jobs as are wanted, or wait; False when the work is done."""
         self._give_back()
-        wanted = min(self._pool.wanted(), dialects.current().largest_claim)
+        wanted = min(self._pool.wanted(), largest_claim())
         if self.options.max_jobs is not None:
             if self._jobs_left() <= 0:
                 return not self._pool.wait_until_idle(BUSY_CHECK_SECONDS) or self._jobs_left() > 0
