@@ -80,7 +80,7 @@ def encrypt_anew(row: FirmOwned, names: list[str]) -> bool:
 
 
 def _key_ring() -> KeyRing:
-    return _ring_of(tuple(settings.FIELD_ENCRYPTION_KEYS))
+    return _ring_of(tuple(getattr(settings, "FIELD_ENCRYPTION_KEYS", ())))
 
 
 @lru_cache(maxsize=8)

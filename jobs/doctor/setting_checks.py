@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
+import psycopg
 from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
+from django.db import connection
 from django.utils.module_loading import import_string
+from psycopg.conninfo import conninfo_to_dict
 
 from interfaces.moments import most_of
+from jobs.conf import listen_database_url
+from tenants.key_ring import KeyRing
 
 # The tag of the checks that a worker waits for.
 TAG = "jobs"
@@ -27,13 +33,14 @@ COUNTS = (
     "JOB_UNKNOWN_TYPE_GRACE_SECONDS",
     "WORKER_CONCURRENCY",
 )
+NEW_KEY = "Make a key with: manage.py rotate_keys --new-key"
 SCOPE_MIDDLEWARE = "tenants.middleware.FirmScopeMiddleware"
 
 
 @register(TAG)
 def check_values(**_: Any) -> list[CheckMessage]:
     """Return what is wrong with the values of the queue's settings."""
-    return [*_numbers(), *_times(), *_hooks()]
+    return [*_numbers(), *_proxies(), *_keys(), *_listening(), *_times(), *_hooks()]
 
 
 @register()
@@ -49,6 +56,42 @@ def check_middleware(**_: Any) -> list[CheckMessage]:
             id="jobs.E005",
         )
     ]
+
+
+def _proxies() -> Iterator[CheckMessage]:
+    name = "TRUSTED_PROXIES"
+    value = getattr(settings, name, 0)
+    # 0 is none; as text it is converted, as the others are.
+    if value not in (0, "0") and not _is_above_zero(value, int):
+        yield _wrong(name, "a whole number from 0")
+
+
+def _keys() -> Iterator[CheckMessage]:
+    name = "FIELD_ENCRYPTION_KEYS"
+    keys = getattr(settings, name, ())
+    # Nothing here may quote a key.
+    if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
+        yield Error(f"{name} must be a list of texts.", hint=NEW_KEY, id="jobs.E007")
+        return
+    try:
+        KeyRing(keys)
+    except ValueError as error:
+        yield Error(f"{name}: {error}.", hint=NEW_KEY, id="jobs.E007")
+
+
+def _listening() -> Iterator[CheckMessage]:
+    url = listen_database_url()
+    if url in {"", "off"} or connection.vendor != "postgresql":
+        return
+    with suppress(psycopg.ProgrammingError):
+        conninfo_to_dict(url)
+        return
+    # It may hold a password.
+    yield Error(
+        "LISTEN_DATABASE_URL is no address of a PostgreSQL server.",
+        hint='postgresql://user:password@host:5432/name, or "off" to poll.',
+        id="jobs.E007",
+    )
 
 
 def _times() -> Iterator[CheckMessage]:

@@ -25,7 +25,10 @@ from jobs.tasks_backend.framework import (
     task_enqueued,
 )
 from jobs.tasks_backend.types import DEFAULT_MAX_ATTEMPTS, max_attempts_of, type_of
+from tenants.errors import MissingTenant
 
+# A task's own arguments leave no place for a firm's.
+ENTER_THE_FIRM = "there are several firms: call it inside `with firm_scope(firm):`."
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -77,13 +80,17 @@ class MailroomBackend(BaseTaskBackend):
             MissingTenant: no firm in scope, and there are several.
         """
         self.validate_task(task)
-        stored = enqueue(
-            type_of(task),
-            payload_of(task, args, kwargs),
-            at=task.run_after,
-            priority=job_priority(task.priority),
-            max_attempts=max_attempts_of(task),
-        )
+        payload = payload_of(task, args, kwargs)
+        try:
+            stored = enqueue(
+                type_of(task),
+                payload,
+                at=task.run_after,
+                priority=job_priority(task.priority),
+                max_attempts=max_attempts_of(task),
+            )
+        except MissingTenant:
+            raise MissingTenant("enqueue", ENTER_THE_FIRM) from None
         result = result_of(task, stored.job)
         task_enqueued.send_robust(type(self), task_result=result)
         return result

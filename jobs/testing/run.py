@@ -143,7 +143,7 @@ def _refuse_endless(ran: Sequence[Ran]) -> None:
         length[one.job_id] = before + 1
     if len(ran) >= MAX_JOBS or max(length.values()) >= MAX_CHAIN:
         last = ", ".join(sorted({one.job_type for one in ran[-10:]}))
-        raise AssertionError(f"the queue feeds itself: {len(ran)} jobs, the last of {last}")
+        raise AssertionError(f"the queue feeds itself: {len(ran)} attempts, the last of {last}")
 
 
 def run_job(job: Job, payload: Mapping[str, Any] | None = None, **options: Any) -> JobQueue:

@@ -90,6 +90,12 @@ def test_a_missing_key_is_named_by_its_id_and_not_by_its_content() -> None:
         KeyRing([]).encrypt(CANARY, "context")
 
 
+def test_a_project_that_sets_no_key_is_told_so(settings: Settings, firm: Firm) -> None:
+    del settings.FIELD_ENCRYPTION_KEYS
+    with pytest.raises(NoEncryptionKey, match="FIELD_ENCRYPTION_KEYS is not set"):
+        encrypt_field(MailCredential(firm=firm, account_id=1), "refresh_token", CANARY)
+
+
 @pytest.mark.parametrize("text", ["short", "not base64 !", "A" * 100])
 def test_a_text_that_is_no_key_is_named_by_its_place(text: str) -> None:
     with pytest.raises(ValueError, match="key 2 is not 32 bytes") as caught:

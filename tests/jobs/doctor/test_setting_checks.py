@@ -9,8 +9,10 @@ import pytest
 from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
+from django.db import connection
 
 from jobs.doctor.setting_checks import COUNTS, SCOPE_MIDDLEWARE, SECONDS, check_middleware
+from tenants.key_ring import new_key
 
 pytestmark = pytest.mark.req("O-04")
 
@@ -53,6 +55,45 @@ def test_a_count_is_whole(settings: Any) -> None:
     assert said() == {}
     settings.JOB_RETENTION_DAYS = 7.5
     assert said()["jobs.E007"] == "JOB_RETENTION_DAYS must be a whole number from 1; it is 7.5."
+
+
+@pytest.mark.parametrize("value", [-1, "two", 1.5, None])
+def test_a_wrong_number_of_proxies_is_named(settings: Any, value: object) -> None:
+    settings.TRUSTED_PROXIES = value
+    told = f"TRUSTED_PROXIES must be a whole number from 0; it is {value!r}."
+    assert said() == {"jobs.E007": told}
+
+
+@pytest.mark.parametrize("value", [0, "0", 2, "2"])
+def test_none_or_some_proxies_are_right(settings: Any, value: object) -> None:
+    settings.TRUSTED_PROXIES = value
+    assert said() == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ([new_key(), "a-secret"], "key 2 is not 32 bytes in base64."),
+        ("a-secret", "must be a list of texts."),
+        ([b"a-secret"], "must be a list of texts."),
+    ],
+)
+def test_keys_that_are_none_are_named_and_not_shown(
+    settings: Any, value: object, told: str
+) -> None:
+    settings.FIELD_ENCRYPTION_KEYS = value
+    assert said()["jobs.E007"].endswith(told)
+    assert "a-secret" not in str(run_checks(tags=["jobs"]))
+
+
+def test_an_address_to_listen_at_that_is_none_is_named_and_not_shown(settings: Any) -> None:
+    for right in ("", "off", "postgresql://user:a-secret@db/name"):
+        settings.LISTEN_DATABASE_URL = right
+        assert said() == {}
+    settings.LISTEN_DATABASE_URL = "a-secret"
+    expected = {"jobs.E007": "LISTEN_DATABASE_URL is no address of a PostgreSQL server."}
+    assert said() == (expected if connection.vendor == "postgresql" else {})
+    assert "a-secret" not in str(run_checks(tags=["jobs"]))
 
 
 def test_times_without_a_zone_are_refused(settings: Any) -> None:

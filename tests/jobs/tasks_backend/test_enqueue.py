@@ -155,7 +155,7 @@ def test_the_firm_in_scope_owns_the_job(firm: Firm, other_firm: Firm):
     with firm_scope(other_firm):
         tasks.noop.enqueue()
     assert_enqueued(tasks.noop.module_path, firm=other_firm)
-    with pytest.raises(MissingTenant):
+    with pytest.raises(MissingTenant, match=r"several firms: call it inside `with firm_scope"):
         tasks.noop.enqueue()
 
 

@@ -161,7 +161,9 @@ class TestDrain:
     def test_a_queue_that_feeds_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("jobs.testing.run.MAX_CHAIN", 5)
         enqueue("kit.round")
-        with pytest.raises(AssertionError, match=r"feeds itself: 5 jobs, the last of kit\.round"):
+        with pytest.raises(
+            AssertionError, match=r"feeds itself: 5 attempts, the last of kit\.round"
+        ):
             drain()
 
 
@@ -255,7 +257,7 @@ def test_a_wide_queue_drains_and_a_long_chain_is_told_apart(
     enqueue("kit.wide", {"options": {"children": 45}})
     assert drain().counts == {"completed": 46}
     enqueue("kit.again", max_attempts=100)
-    with pytest.raises(AssertionError, match=r"feeds itself: 10 jobs, the last of kit\.again"):
+    with pytest.raises(AssertionError, match=r"feeds itself: 10 attempts, the last of kit\.again"):
         drain()
 
 
