@@ -67,6 +67,11 @@ def settle(settlements: Sequence[Settlement], *, again: bool = False) -> SettleR
     return report
 
 
+def is_completed(claim: Claim) -> bool:
+    """Say whether the handler has committed the completion of this claim, which is not settled yet."""
+    return id(claim) in _completed_by_handlers
+
+
 def _without_completed(settlements: Sequence[Settlement], report: SettleReport) -> list[Settlement]:
     """Report what handlers completed in transactions of their own; return the rest."""
     left = []

@@ -1,7 +1,8 @@
 """Writes outcomes in batches, and publishes them, each on a thread of its own.
 
 An outcome is written at once when the completer is idle; during a write the next batch collects by
-itself. When many came at once it waits a moment for more, as a large batch costs little more than a
+itself. What handlers have committed in transactions of their own is published only, so it waits for
+more. When many came at once it waits a moment for more, as a large batch costs little more than a
 small one, but not when somebody may wait for what one of the jobs held, nor when nothing runs that
 could bring more. A full buffer blocks the handlers' threads: the database sets the pace.
 """
@@ -19,7 +20,7 @@ from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Settlement, SettleReport
-from jobs.engine.settle import settle
+from jobs.engine.settle import is_completed, settle
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_settled, measured
 from jobs.execution.metrics import SETTLE_SECONDS
@@ -55,6 +56,9 @@ class Completer:
         # How many outcomes the thread waits for; 0 while it writes.
         self._awaited = 0
         self._urgent = False
+        # Whether an outcome of the buffer is to be written; what handlers have committed is not.
+        self._writes = False
+        self._awaits_writes = False
 
     def start(self) -> None:
         """Start the threads."""
@@ -73,6 +77,7 @@ class Completer:
                     continue
                 self._buffer.setdefault(one.claim.lease_token, one)
                 self._urgent |= one.claim.lock_key is not None or one.claim.admitted
+                self._writes = self._writes or not is_completed(one.claim)
             if self._awaited and self._has(self._awaited):
                 self._changed.notify_all()
 
@@ -137,10 +142,14 @@ class Completer:
         with self._changed:
             while not (self._buffer or self._may_retry_locked() or self._state.halt.is_set()):
                 self._await(1, RETRY_LOCKED_SECONDS if self._locked else 1.0)
-            if len(self._buffer) >= COLLECT_FROM:
+            if self._buffer and not self._writes:
+                self._awaits_writes = True
+                self._await(COLLECT_UP_TO, COLLECT_SECONDS)
+                self._awaits_writes = False
+            if len(self._buffer) >= COLLECT_FROM and self._writes:
                 self._await(COLLECT_UP_TO, COLLECT_SECONDS)
             self._writing, self._buffer = self._buffer, {}
-            self._urgent = False
+            self._urgent = self._writes = False
             self._changed.notify_all()
             return list(self._writing.values())
 
@@ -150,7 +159,8 @@ class Completer:
         self._awaited = 0
 
     def _has(self, number: int) -> bool:
-        return self._urgent or len(self._buffer) >= number
+        enough = self._urgent or len(self._buffer) >= number
+        return enough or (self._awaits_writes and self._writes)
 
     def _write(self, batch: list[Settlement], outage: Outage, *, again: bool = False) -> None:
         """Write until it succeeds: an outage never loses an outcome."""

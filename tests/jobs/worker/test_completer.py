@@ -18,6 +18,7 @@ from jobs.registry import JobPayload, JobType, job
 from jobs.states import Status
 from jobs.worker import completer
 from jobs.worker.state import SharedState
+from jobs.worker.worker import WorkerLoop
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import row
@@ -51,7 +52,7 @@ def keyed_type(job_types: dict[str, JobType]) -> None:
 @pytest.fixture
 def busy(
     firm: Firm, job_types: dict[str, JobType], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
+) -> Iterator[WorkerLoop]:
     """Run a worker that collects outcomes for ever, as one of its handlers does not end."""
     monkeypatch.setattr(completer, "COLLECT_FROM", 1)
     monkeypatch.setattr(completer, "COLLECT_SECONDS", FOR_EVER)
@@ -63,10 +64,11 @@ def busy(
         may_end.wait(FOR_EVER)
 
     blocking = enqueue("test.blocking", {}, firm=firm)
-    served = ("noop", "test.keyed", "test.blocking")
-    with working(worker_loop(concurrency=6, burst=False, job_types=served)):
+    served = ("noop", "test.keyed", "test.committing", "test.blocking")
+    loop = worker_loop(concurrency=6, burst=False, job_types=served)
+    with working(loop):
         assert started.wait(30)
-        yield
+        yield loop
         assert row(blocking.job_id).status != Status.COMPLETED
         may_end.set()
         wait_until_completed([blocking])
@@ -89,6 +91,28 @@ def test_enough_outcomes_are_written_without_waiting_for_more(
 ) -> None:
     monkeypatch.setattr(completer, "COLLECT_UP_TO", 5)
     wait_until_completed(enqueue_many([EnqueueSpec("noop")] * 5, firm=firm))
+
+
+def test_what_handlers_have_committed_waits_for_more_until_something_is_to_be_written(
+    firm: Firm, busy: WorkerLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @job("test.committing", category="sync", payload=JobPayload)
+    def commit(_: JobPayload, ctx: JobContext) -> None:
+        with ctx.transaction():
+            pass
+
+    monkeypatch.setattr(completer, "COLLECT_FROM", 1000)
+    sizes: list[int] = []
+    settled = completer.settle
+    monkeypatch.setattr(
+        completer, "settle", lambda batch, **_: (sizes.append(len(batch)), settled(batch))[1]
+    )
+    added = enqueue_many([EnqueueSpec("test.committing")] * 3, firm=firm)
+    wait_until_completed(added)
+    wait_until(lambda: len(busy._completer.known_tokens()) == 3, "their outcomes")
+    assert sizes == []
+    wait_until_completed([enqueue("noop", firm=firm)])
+    assert sizes == [4]
 
 
 def test_outcomes_do_not_wait_for_more_when_nothing_runs(
