@@ -12,6 +12,8 @@ from types import FrameType
 
 from django.apps import apps
 
+from jobs.worker.signals import STOP_SIGNALS
+
 CHECK_SECONDS = 0.5
 # A worker that was told to stop has this long for what it runs.
 STOP_SECONDS = 30
@@ -27,7 +29,7 @@ class _Told(Exception):
 
 def run_reloading(command: Sequence[str], tell: Callable[[str], None]) -> int:
     """Run the command, anew after each change of code, until told to stop; return its exit code."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOP_SIGNALS:
         signal.signal(number, _raise)
     while True:
         process = subprocess.Popen(command)  # noqa: S603 - our own command line

@@ -36,7 +36,8 @@ from jobs.worker.threads import Runner, StopReason
 # ignores them from its first line. Unlike SIG_IGN, a handler is not inherited by programs that a job
 # starts. It imports what its worker imports, wherever and however that one was started.
 START = (
-    "import signal, sys; [signal.signal(one, lambda *_: None) for one in (2, 15)];"
+    "import signal, sys; [signal.signal(one, lambda *_: None) for one in (1, 2, 15)"
+    " if one != 1 or signal.getsignal(1) != signal.SIG_IGN];"
     " sys.path[:] = sys.argv[2:]; import django; django.setup();"
     " from jobs.worker.isolation_child import main; main(int(sys.argv[1]))"
 )

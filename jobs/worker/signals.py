@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 from types import FrameType
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# A terminal that goes away sends SIGHUP; under nohup it is ignored, and stays so.
+_HANGUPS = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, *_HANGUPS)
 # The parent blocks them and waits for them; its children inherit that until they unblock them.
 WATCHED = (*STOP_SIGNALS, signal.SIGCHLD)
 
@@ -86,6 +88,8 @@ def stop_on_sigterm(stop: Callable[[], None], *, supervised: bool) -> None:
     """Let SIGTERM stop this process, as `StopRequests` says."""
     requests = StopRequests(stop, supervised=supervised, end_now=lambda: os._exit(1))
     threading.Thread(target=requests.serve, name="signals", daemon=True).start()
-    # Ctrl-C reaches the whole group; the supervisor passes it on as SIGTERM.
-    handle_in_this_process({signal.SIGTERM: requests.receive, signal.SIGINT: ignore})
+    # Ctrl-C and a hangup reach the whole group; the supervisor passes them on as SIGTERM.
+    handle_in_this_process(
+        {**dict.fromkeys(STOP_SIGNALS, ignore), signal.SIGTERM: requests.receive}
+    )
     signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)

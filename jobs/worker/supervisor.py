@@ -242,7 +242,8 @@ class Supervisor:
         """Stop all at the first request, and kill them at the second.
 
         A signal that is sent to the whole process group again is no second request: service
-        managers repeat themselves. Ctrl-C is one, though the terminal sends it to the group.
+        managers repeat themselves. Ctrl-C is one, though the terminal sends it to the group. SIGHUP
+        never is: a session that ends may send it to its leader alone, and again from the kernel.
         """
         # After a stop (Ctrl-Z) Python may return the number of no signal at all.
         if received is None or received.si_signo not in STOP_SIGNALS:
@@ -251,6 +252,8 @@ class Supervisor:
             self._stopping_since = time.monotonic()
             for child in self._children:
                 child.send(signal.SIGTERM)
+        elif received.si_signo == signal.SIGHUP:
+            return
         elif received.si_code == SI_KERNEL or not self._sidecar.got_signal_at(time.monotonic()):
             self._kill_all()
 

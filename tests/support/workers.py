@@ -124,6 +124,11 @@ class WorkerProcess:
         assert self._keyboard is not None
         os.write(self._keyboard, b"\x03")
 
+    def lose_terminal(self) -> None:
+        """Close its terminal, as when the window is closed or the connection is cut."""
+        assert self._keyboard is not None
+        os.close(self._keyboard)
+
     def tell_group(self, number: signal.Signals) -> None:
         """Send a signal to its whole process group, as service managers and `timeout` do."""
         self._signal_all(number)

@@ -36,7 +36,7 @@ class Command(BaseCommand):
     # A worker has no use for pages: the other checks would load them all.
     requires_system_checks = (Tags.models, Tags.database, Tags.caches, setting_checks.TAG)
 
-    help = "Claim jobs and run them until stopped (SIGTERM, SIGINT; a second one to this process: at once)."
+    help = "Claim jobs and run them until stopped (SIGTERM, SIGINT, SIGHUP; a second one to this process: at once)."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take what to serve, how much at a time, and when to end."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs.management import reload
+from jobs.worker.signals import STOP_SIGNALS
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.req("A-01"), pytest.mark.processes]
@@ -32,7 +33,7 @@ def test_the_command_is_started_again_and_ends_with_this_process(
         return Path("handlers.py")
 
     monkeypatch.setattr(reload, "_wait_for_change", change)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
         code = reload.run_reloading([sys.executable, "-c", SLEEPER, str(log)], told.append)
     finally:

@@ -27,7 +27,7 @@ def test_a_signal_from_their_handler_ends_them(
 
     assert queue.row(job_id).result == {
         number.name: {"fork": -number, "program": -number}
-        for number in (signal.SIGTERM, signal.SIGINT)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     }
 
 

@@ -127,8 +127,9 @@ def test_a_signal_to_the_process_group_is_one_signal_however_often_it_comes(
     queue.check()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_all_its_processes_leaves_isolated_ones_their_time(
-    queue: Scenario, fleet: Fleet
+    queue: Scenario, fleet: Fleet, number: signal.Signals
 ) -> None:
     gate = queue.gate()
     (job_id,) = queue.add(gate=gate)
@@ -138,8 +139,8 @@ def test_a_signal_to_all_its_processes_leaves_isolated_ones_their_time(
 
     # As systemd does: they are a group of their own.
     for one in psutil.Process(worker.session).children(recursive=True):
-        one.terminate()
-    worker.tell(signal.SIGTERM)
+        one.send_signal(number)
+    worker.tell(number)
     worker.wait_for("worker.stopping")
     time.sleep(0.3)
     gate.open()

@@ -154,10 +154,10 @@ def _raise(error: BaseException) -> None:
 
 @job("process.signal", category=Category.NOTIFICATIONS, payload=WorkPayload)
 def signal_children(payload: WorkPayload, ctx: JobContext) -> dict[str, dict[str, int | None]]:
-    """Start processes in each way and send them SIGTERM and SIGINT; the result is how they ended."""
+    """Start processes in each way and send them what stops a worker; the result is how they ended."""
     Journal(Path(payload.journal)).start(ctx, payload.label)
     ended: dict[str, dict[str, int | None]] = {}
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         fork = multiprocessing.get_context("fork").Process(target=time.sleep, args=(LATER_SECONDS,))
         fork.start()
         program = subprocess.Popen(["sleep", str(LATER_SECONDS)])
