@@ -7,10 +7,16 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from io import StringIO
+from typing import Any, TypeVar
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import (
+    BaseCommand,
+    CommandError,
+    CommandParser,
+    OutputWrapper,
+)
 from django.db import DatabaseError, InterfaceError
 from rich.console import Console
 from rich.table import Column, Table
@@ -24,6 +30,8 @@ EXIT_USAGE = 2
 EXIT_NOT_FOUND = 3
 # As a shell names a process that SIGINT ended.
 EXIT_INTERRUPTED = 130
+
+T = TypeVar("T")
 
 
 class CommandRefused(CommandError):
@@ -105,6 +113,22 @@ class JsonCommand(BaseCommand):
     def emit(self, data: object) -> None:
         """Write `data` to stdout as one JSON object."""
         self.stdout.write(json.dumps(data, ensure_ascii=False, default=str))
+
+    @contextmanager
+    def printing_after(self, transaction: AbstractContextManager[T]) -> Iterator[T]:
+        """Work in the transaction, and print what is written to stdout when it is committed.
+
+        What a commit refuses is not claimed, and a reader who is slow to read keeps no lock.
+        """
+        stdout, held = self.stdout, StringIO()
+        held.isatty = stdout.isatty  # type: ignore[method-assign]
+        try:
+            with transaction as entered:
+                self.stdout = OutputWrapper(held)
+                yield entered
+        finally:
+            self.stdout = stdout
+        stdout.write(held.getvalue(), ending="")
 
     def console(self) -> Console:
         """Return a console that writes to this command's stdout."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+from contextlib import suppress
+from pathlib import Path
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
@@ -14,6 +17,9 @@ NO_COLUMN = re.compile(r"no such column|table \S+ has no column named")
 NO_OPTION = "invalid connection option"
 MEND = "run manage.py migrate"
 MOST_CHARACTERS = 400
+IO_ERROR = "disk I/O error"
+# SQLite maps its index of the log in pieces of 32 KiB.
+ROOM_TO_OPEN_BYTES = 64 * 1024
 
 
 def not_migrated(error: BaseException) -> str:
@@ -40,9 +46,19 @@ def unusable(error: BaseException) -> str:
     misnamed = type(error) is DatabaseError or said.startswith(NO_OPTION)
     if not of_the_database and not misnamed and _state(error) not in (READ_ONLY, NO_PRIVILEGE):
         return ""
+    if connection.vendor != "sqlite":
+        return f"the database cannot be used: {said}"
     # PostgreSQL names itself; SQLite does not say which file.
-    name = f" {connection.settings_dict['NAME']}" if connection.vendor == "sqlite" else ""
-    return f"the database{name} cannot be used: {said}"
+    name = str(connection.settings_dict["NAME"])
+    # To open a file takes room, too, and SQLite says no more than "disk I/O error" for want of it.
+    why = " (its disk is full)" if said == IO_ERROR and _is_disk_full(name) else ""
+    return f"the database {name} cannot be used: {said}{why}"
+
+
+def _is_disk_full(name: str) -> bool:
+    with suppress(OSError):
+        return shutil.disk_usage(Path(name).parent).free < ROOM_TO_OPEN_BYTES
+    return False
 
 
 def _state(error: BaseException) -> str | None:

@@ -88,7 +88,7 @@ class Subcommand:
         if len(ids) > 1:
             self._execute_each(command, options, ids)
             return
-        with command_scope(options["firm"]) as firm, refusals():
+        with refusals(), command.printing_after(command_scope(options["firm"])) as firm:
             own = {"id": ids[0]} if ids else {}
             result = self.run({**options, "firm": firm, **own})
             if result.warning:

@@ -60,8 +60,10 @@ class Sidecar:
             return
         self.pid = 0
         ours, theirs = Pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            # Where nothing can be printed, nothing is printed twice.
+            with suppress(OSError):
+                stream.flush()
         self.pid = os.fork()
         if not self.pid:
             ours.close()

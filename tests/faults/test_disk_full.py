@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from pytest_django import DjangoDbBlocker
 
 from jobs.states import Status
@@ -14,7 +14,7 @@ from tests.support.databases import postgresql_only, sqlite_only
 from tests.support.disk import Disk, small_disk
 from tests.support.fixtures import queue_at
 from tests.support.scenario import Gate, Scenario
-from tests.support.workers import Fleet
+from tests.support.workers import Fleet, manage
 
 pytestmark = [pytest.mark.processes, pytest.mark.req("J-06", "W-04")]
 
@@ -63,6 +63,34 @@ def test_a_full_disk_under_a_file(
         queue_at(f"sqlite:///{disk.path / 'queue.sqlite3'}", tmp_path) as queue,
     ):
         refuse_then_recover(queue, fleet, disk)
+
+
+@sqlite_only
+def test_a_command_on_a_full_disk_says_so_and_claims_nothing(
+    tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> None:
+    with (
+        django_db_blocker.unblock(),
+        small_disk(tmp_path / "disk", SQLITE_MEGABYTES) as disk,
+        queue_at(f"sqlite:///{disk.path / 'queue.sqlite3'}", tmp_path) as queue,
+    ):
+        # To open the file takes room.
+        connection.close()
+        disk.fill()
+        listed = manage("jobs", "list")
+        assert listed.returncode == 1
+        assert "disk I/O error (its disk is full)" in listed.stderr
+        disk.empty()
+        assert manage("jobs", "list").returncode == 0
+
+        # While another process has it open, only the commit finds no room.
+        assert queue.statuses() == {}
+        disk.fill()
+        enqueued = manage("jobs", "enqueue", "process.default", "--payload", '{"journal": "x"}')
+        assert "database or disk is full" in enqueued.stderr
+        assert enqueued.stdout == ""
+        disk.empty()
+        assert queue.statuses() == {}
 
 
 @postgresql_only

@@ -36,6 +36,30 @@ OWN_TERMINAL = (
 )
 
 
+def manage(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `manage.py` with these arguments on the test's database."""
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env=environment_of_workers(),
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+
+
+def environment_of_workers(**more: str) -> dict[str, str]:
+    """Return the environment of a process on the test's database."""
+    return {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings",
+        "DATABASE_URL": database_url(),
+        "LISTEN_DATABASE_URL": settings.LISTEN_DATABASE_URL,
+        "VAR_DIR": str(settings.VAR_DIR),
+        **more,
+    }
+
+
 class WorkerProcess:
     """One `runworker` and whatever processes it has started itself."""
 
@@ -196,16 +220,9 @@ class Fleet:
         log = self._folder / f"worker-{len(self._workers)}.log"
         worker = WorkerProcess(
             [*arguments] if supervised else [*arguments, "--child"],
-            {
-                **os.environ,
-                "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings",
-                "DATABASE_URL": database_url(),
-                "LISTEN_DATABASE_URL": settings.LISTEN_DATABASE_URL,
-                "VAR_DIR": str(settings.VAR_DIR),
-                "LOG_FORMAT": "json",
-                "JOB_LEASE_SECONDS": str(lease_seconds),
-                **environment,
-            },
+            environment_of_workers(
+                LOG_FORMAT="json", JOB_LEASE_SECONDS=str(lease_seconds), **environment
+            ),
             log,
             terminal=terminal,
         )

@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.core.checks import Tags
@@ -18,6 +19,7 @@ from jobs import VERSION, registry
 from jobs.doctor import setting_checks
 from jobs.execution.child_process import die_with_parent
 from jobs.management.reload import run_reloading
+from jobs.management.streams import open_missing_streams
 from jobs.management.worker_arguments import add_ending, add_processes, add_serving
 from jobs.worker.health import serve_health
 from jobs.worker.running_slots import RunningSlots
@@ -37,6 +39,10 @@ class Command(BaseCommand):
     requires_system_checks = (Tags.models, Tags.database, Tags.caches, setting_checks.TAG)
 
     help = "Claim jobs and run them until stopped (SIGTERM, SIGINT, SIGHUP; a second one to this process: at once)."
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        open_missing_streams()
+        super().__init__(*arguments, **options)
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take what to serve, how much at a time, and when to end."""
@@ -64,11 +70,9 @@ class Command(BaseCommand):
         if not self._from_command_line:
             WorkerLoop(worker).run()
             return
-        if options["json"]:
-            self.stdout.write(json.dumps(_description(worker, options)))
-            self.stdout.flush()
-        else:
-            self.stderr.write(_greeting(worker, options))
+        # Whoever reads it may be gone, or its disk full: the work goes on, as it does later.
+        with suppress(OSError):
+            self._announce(worker, options)
         supervisor = Supervisor(
             self._commands(options),
             threads=worker.concurrency,
@@ -79,6 +83,13 @@ class Command(BaseCommand):
         # To take the interpreter apart costs a busy machine seconds, and nothing here needs it.
         logging.shutdown()
         os._exit(code)
+
+    def _announce(self, worker: WorkerOptions, options: Mapping[str, Any]) -> None:
+        if options["json"]:
+            self.stdout.write(json.dumps(_description(worker, options)))
+            self.stdout.flush()
+        else:
+            self.stderr.write(_greeting(worker, options))
 
     def _commands(self, options: dict[str, Any]) -> list[list[str]]:
         """Return each child's command line: this one's, with a health port of its own."""
