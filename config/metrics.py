@@ -109,7 +109,7 @@ class WatchCollector(Collector):
 def metrics(_: HttpRequest) -> HttpResponse:
     """Answer a scrape."""
     snapshot = None
-    with all_firms("metrics carry no firm"):
+    with all_firms("metrics carry no firm", reading=True):
         if connection.vendor == "postgresql":
             oldest = oldest_snapshot()
             snapshot = 0.0 if oldest is None else oldest.seconds

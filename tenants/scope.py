@@ -8,7 +8,7 @@ no network calls inside.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -98,12 +98,31 @@ def firms_scope(firm_ids: Iterable[int]) -> Iterator[None]:
 
 
 @contextmanager
-def all_firms(reason: str) -> Iterator[None]:
-    """Work on the rows of every firm, in one transaction; `reason` says why, for the reader."""
+def all_firms(reason: str, *, reading: bool = False) -> Iterator[None]:
+    """Work on the rows of every firm, in one transaction; `reason` says why, for the reader.
+
+    On SQLite it holds the file's only lock, save for `reading`, which must not write.
+    """
     if not reason:
         raise ValueError("all_firms() needs a reason")
-    with _enter(Scope(None, reason)):
+    with _beginning_deferred() if reading else nullcontext(), _enter(Scope(None, reason)):
         yield
+
+
+@contextmanager
+def _beginning_deferred() -> Iterator[None]:
+    """Let the transaction that begins in the block, on SQLite, take a lock only when it writes."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    # To connect sets the mode.
+    connection.ensure_connection()
+    mode = connection.transaction_mode  # type: ignore[attr-defined]  # of the backend alone
+    connection.transaction_mode = "DEFERRED"  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        connection.transaction_mode = mode  # type: ignore[attr-defined]
 
 
 @contextmanager

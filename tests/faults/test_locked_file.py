@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 from django.db import connection
+from django.test import RequestFactory
 
+from config.metrics import metrics
 from jobs.queue import enqueue
 from jobs.states import Status
 from tests.support.databases import sqlite_only
@@ -53,6 +55,17 @@ def test_four_workers_and_a_caller_wait_for_who_holds_the_lock(
         assert not worker.events("worker.maintenance_failed")
     fleet.stop()
     queue.check()
+
+
+def test_a_scrape_of_the_metrics_needs_no_lock(queue: Scenario) -> None:
+    queue.add(3)
+
+    # What it counts takes seconds where there are a million jobs.
+    with write_lock():
+        answer = metrics(RequestFactory().get("/metrics"))
+
+    assert 'status="pending"} 3.0' in answer.content.decode()
+    queue.add(1)
 
 
 def enqueue_elsewhere(queue: Scenario) -> None:

@@ -114,7 +114,7 @@ def count_watches() -> dict[str, int]:
     if not pubsub_topic():
         return {}
     lapsed = Q(watch_expires_at=None) | Q(watch_expires_at__lte=timezone.now())
-    with all_firms("metrics carry no firm"):
+    with all_firms("metrics carry no firm", reading=True):
         counted = MailAccount.objects.filter(
             active=True, connection=Connection.CONNECTED, firm__active=True
         ).aggregate(
@@ -127,7 +127,7 @@ def count_watches() -> dict[str, int]:
 
 def last_push_age() -> float | None:
     """Return how many seconds ago the last notification was taken; None before the first."""
-    with all_firms("metrics carry no firm"):
+    with all_firms("metrics carry no firm", reading=True):
         # Ids are in the order of time.
         last = PushReceipt.objects.order_by("-pk").values_list("received_at", flat=True).first()
     return None if last is None else max((timezone.now() - last).total_seconds(), 0.0)
