@@ -86,6 +86,7 @@ def _page(
             "allowed": allowed,
         }
         answer = render(request, "mail/approval.html", context, status=status)
-    # The address is the permission: nobody else is told it.
-    answer.headers["Referrer-Policy"] = "no-referrer"
+    # The address is the permission: no other site is told it. Without any referrer a browser would
+    # say of the buttons' form that it comes from nowhere, and the form would be refused.
+    answer.headers["Referrer-Policy"] = "same-origin"
     return answer

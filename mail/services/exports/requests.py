@@ -13,7 +13,7 @@ from django.utils import timezone
 from jobs.models import JobQueue
 from jobs.queue import enqueue
 from jobs.states import LIVE, Priority
-from mail.errors import ReasonMissing, WrongState
+from mail.errors import FaultyInput, ReasonMissing, WrongState
 from mail.models import (
     Connection,
     DataRequest,
@@ -44,12 +44,12 @@ def request_data(
 
     Raises:
         ReasonMissing: no reason given.
-        FaultyInput: the subject is missing, or no e-mail address.
+        FaultyInput: the subject is missing, no e-mail address, or of a request about a whole firm.
         WrongState: the person cannot be erased: it is a mailbox or a member of the firm.
     """
     if not reason.strip():
         raise ReasonMissing("Say why: the audit log keeps it.")
-    address = "" if kind == RequestKind.FIRM_EXPORT else checked_address(subject)
+    address = _whom(kind, subject)
     with firm_scope(firm):
         request = DataRequest(
             firm=firm,
@@ -83,6 +83,16 @@ def request_data(
             after={"job_id": str(result.job_id)},
         )
     return request
+
+
+def _whom(kind: RequestKind, subject: str) -> str:
+    if kind != RequestKind.FIRM_EXPORT:
+        return checked_address(subject)
+    if subject.strip():
+        # Whoever names a person wants their data, and would get that of everybody.
+        message = "is whom a gdpr_export is about; an export of the firm takes none"
+        raise FaultyInput([{"field": "subject", "code": "not_taken", "message": message}])
+    return ""
 
 
 def _require_erasable(address: str) -> None:

@@ -52,7 +52,7 @@ def test_opening_the_link_shows_and_changes_nothing(box: Mailbox) -> None:
         page = getattr(Client(), method)(link())
         assert page.status_code == 200
     assert "Re: Question" in page.content.decode()
-    assert page.headers["Referrer-Policy"] == "no-referrer"
+    assert page.headers["Referrer-Policy"] == "same-origin"
     assert "no-store" in page.headers["Cache-Control"]
     drain()
     assert (reread(approval).status, sent(box), audited(approval)) == ("pending", [], [])

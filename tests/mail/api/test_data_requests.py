@@ -85,6 +85,8 @@ def test_another_firm_finds_no_request(mailbox: Mailbox, other_firm: Firm) -> No
         ({"kind": "firm_export"}, "reason"),
         ({"kind": "gdpr_export", "reason": "x"}, "subject"),
         ({"kind": "erase_subject", "reason": "x", "subject": "ann"}, "subject"),
+        # Whoever names a person wants theirs, not everybody's.
+        ({"kind": "firm_export", "reason": "x", "subject": "ann@x.example"}, "subject"),
     ],
 )
 def test_a_wrong_field_is_named(firm: Firm, body: dict[str, str], field: str) -> None:
@@ -112,6 +114,8 @@ def test_the_admin_makes_a_request_and_downloads_the_zip(firm: Firm) -> None:
     new = reverse("admin:mail_datarequest_new")
     refused = client.post(new, {"kind": "gdpr_export", "subject": "", "reason": "x", "seen": ""})
     assert refused.status_code == 400
+    everything = client.post(new, {**EXPORT, "subject": "ann@x.example", "seen": ""})
+    assert "subject" in everything.context["form"].errors
     client.post(new, {**EXPORT, "subject": "", "seen": ""})
     drain()
     (request,) = stored(DataRequest)
