@@ -61,7 +61,8 @@ class RuleForm(ScopeFields):
         3,
         "archive\napply_label: Clients",
         required=False,
-        help_text="One a line: archive, star, mark_read, apply_label: NAME …",
+        help_text="One a line: archive, star, mark_read, apply_label: NAME … Other parameters are "
+        'JSON: snooze {"amount": 3, "units": "days"}, forward {"to": ["ann@example.org"]}.',
     )
     priority = forms.IntegerField(
         initial=100, min_value=0, max_value=MAX_PRIORITY, help_text="Lower goes first."

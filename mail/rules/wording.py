@@ -31,6 +31,9 @@ from mail.rules.conditions import (
 )
 
 INDENT = 2
+# The actions whose one parameter, a label, may be written after a colon.
+_LABELLED = {"apply_label", "remove_label"}
+_PARAMETERS = 'snooze {"amount": 3, "units": "days"}'
 _GROUPS = {"all of": "and", "any of": "or"}
 _WORDS = {op: words for words, op in _GROUPS.items()}
 _LINE = re.compile(r"(?P<indent> *)(?P<not>not )?(?P<kind>[^:]+):(?P<value>.*)")
@@ -85,7 +88,7 @@ def read_words(text: str) -> dict[str, Any]:
         ConditionsInvalid: a line cannot be read.
     """
     root: dict[str, Any] = {"op": "and", "children": []}
-    groups = [(-1, root)]
+    groups, opened = [(-1, root)], []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -95,6 +98,10 @@ def read_words(text: str) -> dict[str, Any]:
         groups[-1][1]["children"].append(node)
         if group is not None:
             groups.append((indent, group))
+            opened.append((number, group))
+    for number, group in opened:
+        if not group["children"]:
+            raise _unreadable(number, "holds nothing: indent what belongs to it on the next lines")
     children: list[dict[str, Any]] = root["children"]
     return children[0] if len(children) == 1 else root
 
@@ -144,7 +151,7 @@ def read_actions(text: str) -> list[dict[str, Any]]:
     """Return the actions that the lines describe, not checked yet.
 
     Raises:
-        RuleInvalid: parameters are no JSON object.
+        RuleInvalid: parameters are neither JSON nor a label's name.
     """
     return [_read_action(line.strip()) for line in text.splitlines() if line.strip()]
 
@@ -155,7 +162,13 @@ def _read_action(line: str) -> dict[str, Any]:
         try:
             return {"action": name.strip(" :"), "parameters": json.loads(brace + rest)}
         except ValueError:
-            fault = {"field": "actions", "code": "invalid", "message": f"“{line}” is not JSON"}
-            raise RuleInvalid([fault]) from None
+            raise _no_parameters(line) from None
     name, colon, label = line.partition(":")
+    if colon and name.strip() not in _LABELLED:
+        raise _no_parameters(line)
     return {"action": name.strip(), "parameters": {"label": label.strip()} if colon else {}}
+
+
+def _no_parameters(line: str) -> RuleInvalid:
+    message = f"“{line}” is not JSON behind its name; write for example {_PARAMETERS}"
+    return RuleInvalid([{"field": "actions", "code": "invalid", "message": message}])

@@ -190,6 +190,9 @@ def test_what_is_written_is_read_as_the_same_conditions(tree: dict[str, Any]) ->
         ("invoice", "line 1 has no colon"),
         ("subject contains: a\nsubject is: b", "line 2 begins with none"),
         ("any of: subject", "line 1 has something after"),
+        ("any of:", "line 1 holds nothing"),
+        ("subject contains: a\nall of:\nfrom: ann@x.example", "line 2 holds nothing: indent"),
+        ("not any of:\n  all of:\nlabel: Paid", "line 2 holds nothing"),
     ],
 )
 def test_lines_that_cannot_be_read_are_named(text: str, part: str) -> None:
@@ -206,5 +209,11 @@ def test_actions_are_written_and_read() -> None:
     words = actions_in_words(actions)
     assert words[:2] == ["archive", "apply_label: Clients: new"]
     assert read_actions("\n".join(words)) == actions
-    with pytest.raises(RuleInvalid, match="JSON"):
-        read_actions("snooze {amount: 2}")
+
+
+@pytest.mark.parametrize(
+    "line", ["snooze {amount: 2}", "snooze: 3 days", "forward: ann@x.example", "archive: now"]
+)
+def test_an_action_that_cannot_be_read_says_how_parameters_are_written(line: str) -> None:
+    with pytest.raises(RuleInvalid, match=r"not JSON .* example snooze {"):
+        read_actions(line)
