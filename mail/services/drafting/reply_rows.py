@@ -18,7 +18,7 @@ from mail.models.reply_settings import (
     MAX_TEMPLATE_NAME_LENGTH,
     ReplyRow,
 )
-from mail.services.drafting.styles import AUTO_LANGUAGE
+from mail.services.drafting.styles import AUTO_LANGUAGE, BUILT_IN
 from mail.services.rules.scopes import fault, plain
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
@@ -26,7 +26,9 @@ from tenants.scope import firm_scope
 MAX_RULES: Final = 20
 MAX_RULE_CHARS: Final = 500
 _LANGUAGE: Final = re.compile(r"[a-z]{2,3}(-[a-z]{2,4})?")
-_PATTERN: Final = re.compile(r"[^\s,;<>]+")
+_PATTERN: Final = re.compile(r"[^\s,;<>@]+(@[^\s,;<>@]+)?")
+_PLACE: Final = re.compile(r"\{ *\w+ *\}")
+_PLACES: Final = ("{name}", "{subject}", "{sign_off}", "{owner}")
 _EXAMPLE_KEYS: Final = {"context", "input", "draft"}
 
 Faults = list[dict[str, str]]
@@ -96,12 +98,22 @@ def _fill(row: ReplyRow, settings: Settings) -> None:
         setattr(row, name, value.strip() if isinstance(value, str) else value)
     if isinstance(row, Contact):
         row.pattern = row.pattern.lower()
-    faults = _CHECKS[type(row)](row)
+    faults = _CHECKS[type(row)](row) + _style_there(row)
     known = MailAccount.objects.filter(pk=row.account_id, firm_id=row.firm_id)
     if row.account_id is not None and not known.exists():
         faults.append(fault("account_id", "is no mailbox of this firm"))
     if faults:
         raise ReplyInvalid(faults)
+
+
+def _style_there(row: ReplyRow) -> Faults:
+    """Refuse the name of a style that is none: drafts would be written in the default one."""
+    name = "default_style" if isinstance(row, ReplySettings) else "style"
+    wanted = getattr(row, name, "")
+    own = ReplyStyle.objects.filter(firm_id=row.firm_id, name=wanted)
+    if not wanted or wanted in BUILT_IN or own.exists():
+        return []
+    return [fault(name, f"is no style: make it first, or name one of {', '.join(BUILT_IN)}")]
 
 
 def _save(row: ReplyRow) -> None:
@@ -150,7 +162,10 @@ def _are_examples(values: Any) -> bool:
 
 
 def _template_faults(row: Any) -> Faults:
+    unknown = sorted(set(_PLACE.findall(str(row.text))) - set(_PLACES))
+    known = ", ".join(_PLACES)
     return [
+        *(fault("text", f"has {one}, which nothing fills in: use {known}") for one in unknown),
         *_text("name", row.name, MAX_TEMPLATE_NAME_LENGTH),
         *_text("style", row.style, MAX_STYLE_LENGTH, empty=True),
         *(_language("language", row.language) if row.language else []),

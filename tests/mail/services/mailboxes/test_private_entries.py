@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from mail.models import Contact, ReplyTemplate, Scope
+from mail.models import Contact, ReplyStyle, ReplyTemplate, Scope
 from mail.services.agents.schedules import create_agent_schedule
 from mail.services.drafting.reply_rows import create_reply_row, delete_reply_row
 from mail.services.mailboxes.content_access import break_glass
@@ -80,6 +80,7 @@ def settle(mailbox: Mailbox, account_id: Any) -> None:
         ReplyTemplate, firm_id, account_id=account_id, name="Visit", text=f"{SECRET} sees you."
     )
     delete_reply_row(template)
+    create_reply_row(ReplyStyle, firm_id, account_id=account_id, name=SECRET)
     create_reply_row(
         Contact, firm_id, account_id=account_id, pattern="*@clinic.example", style=SECRET
     )
