@@ -90,6 +90,8 @@ def test_create_firm(system_firm):
     assert refused("create_firm", "Again", "--slug", "initech") == 1
     assert refused("create_firm", "Odd", "--slug", "no spaces") == 1
     assert Firm.objects.filter(slug="initech").count() == 1
+    with pytest.raises(CommandError, match="name: This field cannot be blank"):
+        command("create_firm", "", "--slug", "empty")
 
 
 @pytest.mark.req("T-05")

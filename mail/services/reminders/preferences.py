@@ -153,6 +153,9 @@ def _check(row: NotificationPreference, discord_webhook: str | None) -> None:
         faults.append(
             fault("quiet_until", "needs a time when the quiet hours begin, and the other way round")
         )
+    elif row.quiet_from is not None and row.quiet_from == row.quiet_until:
+        # Neither the whole day nor no time at all is what everybody would read in it.
+        faults.append(fault("quiet_until", "is when the quiet hours begin: they would have no end"))
     if row.digest_at is not None and (row.digest_at.second or row.digest_at.microsecond):
         faults.append(fault("digest_at", "must be a whole minute"))
     if discord_webhook:

@@ -30,7 +30,8 @@ class Command(JsonCommand):
         try:
             firm.full_clean()
         except ValidationError as error:
-            raise Refused("; ".join(error.messages)) from error
+            faults = (f"{name}: {' '.join(texts)}" for name, texts in error.message_dict.items())
+            raise Refused("; ".join(faults)) from error
         with transaction.atomic():
             firm.save()
             after = {"name": name, "slug": slug}

@@ -429,6 +429,7 @@ def test_what_cannot_be_a_reminder_is_refused(
     [
         ({"time_zone": "Vienna"}, "time_zone"),
         ({"quiet_from": time(22)}, "quiet_until"),
+        ({"quiet_from": time(22), "quiet_until": time(22)}, "quiet_until"),
         ({"discord_webhook": "discord.com/api/webhooks/1"}, "discord_webhook"),
     ],
 )
