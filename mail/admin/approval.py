@@ -106,13 +106,15 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
         "decided_at",
         "decided_by",
         "decided_via",
+        "came_to",
     )
-    readonly_fields = ("asked", "facts", "why", "on", "doing", "sending")
+    readonly_fields = ("asked", "facts", "why", "on", "doing", "sending", "came_to")
     asked_at = age_column("Asked", "created_at")
     until = age_column("Ends", "expires_at")
     why = column("Because", lambda approval: ", ".join(approval.reasons).replace("_", " ") or "-")
     doing = column("Action", lambda approval: action_link(approval.action))
     sending = column("Message to send", lambda approval: outbound_link(approval.outbound))
+    came_to = column("What became of it", lambda approval: approval.outcome or "-")
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
         """Let operators decide who may read the mailbox: they must see what they say yes to."""

@@ -63,6 +63,7 @@ class ApprovalSerializer(serializers.Serializer[Any]):
     decided_at = TimestampField()
     decided_by = NullableTextField()
     decided_via = NullableTextField("admin, api, email, discord, or service where it expired.")
+    outcome = NullableTextField("How far what was approved has come, and why no further.")
     created_at = TimestampField()
 
     def to_representation(self, approval: Approval) -> dict[str, Any]:
@@ -131,7 +132,7 @@ class Approvals(MailView):
         "Approve",
         "Does what was asked, once, if it is still exactly that. For the "
         "mailbox's owner, and for the role operator where it may read the mailbox. 409 where it was "
-        "decided, expired or has changed.",
+        "decided, expired or has changed, and where the mailbox is disconnected.",
         reason="I know the recipient",
     )
     reject = _decision(

@@ -96,3 +96,12 @@ class Approval(TenantModel):
         if self.action is not None:
             return str(self.action.get_action_type_display())
         return "" if self.outbound is None else str(self.outbound.get_kind_display())
+
+    @property
+    def outcome(self) -> str:
+        """How far what was approved has come, and why no further; empty without a yes. No mail text."""
+        approved = self.outbound or self.action
+        if approved is None or self.status != ApprovalStatus.APPROVED:
+            return ""
+        state = str(approved.get_status_display())
+        return f"{state}: {approved.error}" if approved.error else state

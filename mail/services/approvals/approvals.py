@@ -30,6 +30,7 @@ from mail.models import (
     OutboundMessage,
     OutboundStatus,
 )
+from mail.services.mailboxes.connection import why_not_used
 from mail.services.mailboxes.content_access import may_read
 from mail.services.queueing import enqueue_action
 from mail.services.sending.outbound import content_hash_of, release_outbound
@@ -181,9 +182,12 @@ def _obstacle(approval: Approval, status: ApprovalStatus, by: Actor) -> str:
     if approval.expires_at <= timezone.now():
         _end(approval, ApprovalStatus.EXPIRED, SERVICE)
         return NO_ANSWER
-    if status == ApprovalStatus.APPROVED and not _is_as_asked(approval):
-        _end(approval, ApprovalStatus.CANCELED, SERVICE)
-        return CHANGED
+    if status == ApprovalStatus.APPROVED:
+        if not _is_as_asked(approval):
+            _end(approval, ApprovalStatus.CANCELED, SERVICE)
+            return CHANGED
+        # The question stays open: connected again in time, the mailbox does what it is about.
+        return why_not_used(approval.account).rstrip(".")
     return ""
 
 

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from mail.models import MailAccount
+from mail.models import ActionType, Approval, Connection, MailAccount
+from mail.services.actions.actions import request_action
+from mail.services.actions.perform import MESSAGE_GONE
+from mail.services.mailboxes.connect_account import disconnect_account
 from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.models import Role
 from tenants.scope import firm_scope
 from tests.mail.approval_kit import audited, outbound_of, person, reread, waiting
-from tests.mail.mail_kit import Mailbox, drain
+from tests.mail.mail_kit import Mailbox, drain, only, stored
 from tests.mail.send_kit import at_once, sent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-14", "M-22")]
@@ -80,6 +83,52 @@ def test_it_is_decided_once(box: Mailbox, decision: str, mails: int) -> None:
         f"approval.{first.json()['status']}",
         "approval.approve_refused",
     ]
+
+
+def test_a_disconnected_mailbox_takes_no_yes_and_the_question_stays(box: Mailbox) -> None:
+    approval, api = waiting(box), Api(box, Role.OPERATOR)
+    disconnect_account(box.account, keep_days=30)
+    refused = api.post(f"{approval.pk}/approve/")
+    assert (refused.status_code, refused.json()["detail"]) == (
+        409, "The mailbox is disconnected: connect it again first.",
+    )  # fmt: skip
+    assert (reread(approval).status, outbound_of(approval).status) == (
+        "pending", "approved_pending",
+    )  # fmt: skip
+    with firm_scope(box.firm):
+        MailAccount.objects.update(connection=Connection.CONNECTED, delete_mail_at=None)
+    assert api.post(f"{approval.pk}/approve/").status_code == 200
+    drain()
+    assert len(sent(box)) == 1
+
+
+def test_a_disconnected_mailbox_takes_a_no(box: Mailbox) -> None:
+    approval = waiting(box)
+    disconnect_account(box.account, keep_days=30)
+    answer = Api(box, Role.OPERATOR).post(f"{approval.pk}/reject/")
+    assert (answer.status_code, answer.json()["status"]) == (200, "rejected")
+
+
+def test_it_says_what_became_of_what_was_approved(box: Mailbox) -> None:
+    approval, api = waiting(box), Api(box, Role.OPERATOR)
+    assert api.get(f"{approval.pk}/").json()["outcome"] is None
+    assert api.post(f"{approval.pk}/approve/").json()["outcome"] == "Queued"
+    drain()
+    assert api.get(f"{approval.pk}/").json()["outcome"] == "Sent"
+
+
+def test_it_says_that_the_message_was_gone(box: Mailbox) -> None:
+    arrived = box.receive()
+    box.store_all()
+    drain()
+    with firm_scope(box.firm):
+        request_action(box.message(arrived), ActionType.DELETE)
+    approval, api = only(stored(Approval)), Api(box, Role.OPERATOR)
+    box.gmail.delete_message(arrived)
+    assert api.post(f"{approval.pk}/approve/").status_code == 200
+    drain()
+    shown = api.get(f"{approval.pk}/").json()
+    assert (shown["status"], shown["outcome"]) == ("approved", f"Canceled: {MESSAGE_GONE}")
 
 
 def test_a_viewer_decides_nothing(box: Mailbox) -> None:
