@@ -119,6 +119,14 @@ class ProposedAction:
 
 
 @dataclass(frozen=True, slots=True)
+class OddProposal:
+    """What a model put in the place of an action: the name it gives, and why it is none."""
+
+    action: str
+    refused: str
+
+
+@dataclass(frozen=True, slots=True)
 class Classification:
     """One verdict.
 
@@ -126,7 +134,7 @@ class Classification:
     than a few matched keywords. ``features`` are stable names of the signals seen, strongest
     first. ``language`` is an ISO 639-1 code or ``und``. ``style`` names the reply's tone.
     What is not ``labelled`` is too unsure to be shown in Gmail or to lead to anything.
-    ``proposals`` are a model's alone.
+    ``proposals`` are a model's alone, as are ``odd_proposals``, which lead to nothing.
     """
 
     category: Category
@@ -138,6 +146,7 @@ class Classification:
     automated: bool
     labelled: bool = True
     proposals: tuple[ProposedAction, ...] = ()
+    odd_proposals: tuple[OddProposal, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:

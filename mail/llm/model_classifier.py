@@ -20,6 +20,7 @@ from mail.llm.base import (
     Category,
     Classification,
     MailContext,
+    OddProposal,
     ProposedAction,
 )
 from mail.llm.client import Answer, AnswerInvalid, Question, Tool
@@ -128,7 +129,7 @@ class ModelClassifier:
                 Category.WAITING, 0.95, "You wrote last.", ["own_last_message"], automated
             )
         try:
-            decision, proposals = self._decide(mail)
+            decision, proposals, odd_proposals = self._decide(mail)
         except AnswerInvalid:
             # Nothing that may want an answer is hidden because of it.
             category = Category.FYI if automated else Category.NEEDS_RESPONSE
@@ -146,9 +147,12 @@ class ModelClassifier:
             language=decision.language,
             style=decision.style,
             proposals=proposals,
+            odd_proposals=odd_proposals,
         )
 
-    def _decide(self, mail: MailContext) -> tuple[RecordDecision, tuple[ProposedAction, ...]]:
+    def _decide(
+        self, mail: MailContext
+    ) -> tuple[RecordDecision, tuple[ProposedAction, ...], tuple[OddProposal, ...]]:
         tool = self._tool
         user = f"The message, as JSON:\n\n{message_layer(mail)}\n\nCall {tool.name} now."
         most = MAX_TOKENS if tool is TOOL else MAX_TOKENS_WITH_ACTIONS
@@ -158,8 +162,8 @@ class ModelClassifier:
         except ValidationError:
             raise AnswerInvalid("the call does not fit the schema", answer) from None
         if tool is TOOL:
-            return decision, ()
-        return decision, read_proposals(answer.arguments.get("actions"))
+            return decision, (), ()
+        return decision, *read_proposals(answer.arguments.get("actions"))
 
 
 def _verdict(
@@ -179,4 +183,5 @@ def _verdict(
         style=given.get("style", DEFAULT_STYLE),
         automated=automated,
         proposals=given.get("proposals", ()),
+        odd_proposals=given.get("odd_proposals", ()),
     )

@@ -16,13 +16,19 @@ from pydantic import (
     model_validator,
 )
 
-from mail.llm.base import ProposedAction
+from mail.llm.base import OddProposal, ProposedAction
 from mail.text.cleaning import clean_line
 
 MAX_PROPOSALS = 5
 MAX_RATIONALE = 200
 MAX_LABEL = 225
 MAX_DESCRIPTION = 300
+MAX_NAME = 40
+
+NO_LIST = "The model's actions are no list."
+NO_ACTION = "It is no action that the model may propose."
+ODD_FIELDS = "What it says does not fit:"
+TOO_MANY = f"Proposals beyond the first {MAX_PROPOSALS}, which are not looked at:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +90,39 @@ class Proposal(BaseModel):
         }
 
 
-def read_proposals(answered: Any) -> tuple[ProposedAction, ...]:
-    """Return those of the answered actions that fit the schema: an odd one spoils no other."""
-    found = []
-    for one in answered[:MAX_PROPOSALS] if isinstance(answered, list) else []:
+def read_proposals(
+    answered: Any,
+) -> tuple[tuple[ProposedAction, ...], tuple[OddProposal, ...]]:
+    """Return those of the answered actions that fit the schema, and what is odd.
+
+    An odd one spoils no other, and is kept: else nobody could tell why nothing was done.
+    """
+    if answered is None:
+        return (), ()
+    if not isinstance(answered, list):
+        return (), (OddProposal("", NO_LIST),)
+    found, odd = [], []
+    for one in answered[:MAX_PROPOSALS]:
         try:
             proposal = Proposal.model_validate(one)
-        except ValidationError:
+        except ValidationError as error:
+            odd.append(_odd(one, error))
             continue
         found.append(ProposedAction(**proposal.model_dump()))
-    return tuple(found)
+    more = len(answered) - MAX_PROPOSALS
+    if more > 0:
+        odd.append(OddProposal("", f"{TOO_MANY} {more}."))
+    return tuple(found), tuple(odd)
+
+
+def _odd(answered: Any, error: ValidationError) -> OddProposal:
+    """Say what is wrong in words of ours: the fields' values may quote the mail."""
+    named = answered.get("action") if isinstance(answered, dict) else ""
+    action = clean_line(named, MAX_NAME) if isinstance(named, str) else ""
+    fields = sorted({str(fault["loc"][0]) for fault in error.errors() if fault["loc"]})
+    if not fields or "action" in fields:
+        return OddProposal(action, NO_ACTION)
+    return OddProposal(action, f"{ODD_FIELDS} {', '.join(fields)}.")
 
 
 def labels_layer(labels: Sequence[OfferedLabel]) -> str:

@@ -204,9 +204,9 @@ def decide(
         follow_decision(decision)
         for rule in case.rules:
             request_actions(rule, case.target, decision)
-    if verdict.proposals:
+    if verdict.proposals or verdict.odd_proposals:
         # After the rules, which go before it.
-        follow_proposals(decision, verdict.proposals, acts=acts)
+        follow_proposals(decision, verdict.proposals, verdict.odd_proposals, acts=acts)
     return decision
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mail.errors import ActionInvalid
-from mail.llm.base import ProposedAction
+from mail.llm.base import OddProposal, ProposedAction
 from mail.llm.proposals import OfferedLabel
 from mail.models import (
     Action,
@@ -88,14 +88,20 @@ def offered_labels(account: MailAccount) -> list[OfferedLabel]:
 
 
 def follow_proposals(
-    decision: Decision, proposals: Sequence[ProposedAction], *, acts: bool
+    decision: Decision,
+    proposals: Sequence[ProposedAction],
+    odd: Sequence[OddProposal],
+    *,
+    acts: bool,
 ) -> None:
-    """Keep with the decision what its model proposed; with `acts`, ask for it.
+    """Keep with the decision what its model proposed, odd things too; with `acts`, ask for it.
 
     What is dangerous or unsure waits for a yes. Must run in the firm's scope.
     """
     checked = _check(decision.account, decision.message, proposals, acts=acts)
-    decision.explanations["actions"] = [one.explanation() for one in checked]
+    decision.explanations["actions"] = [one.explanation() for one in checked] + [
+        asdict(one) for one in odd
+    ]
     decision.save(update_fields=["explanations"])
     for one in checked:
         if not one.refused:

@@ -10,6 +10,7 @@ import pytest
 from pytest_django import Settings
 
 from mail.labels import PAUSE_LABEL
+from mail.llm.proposals import MAX_PROPOSALS, NO_ACTION, NO_LIST, ODD_FIELDS, TOO_MANY
 from mail.models import (
     Action,
     ActionStatus,
@@ -195,24 +196,49 @@ def test_what_is_unsure_or_dangerous_waits_for_a_yes(
 
 
 @pytest.mark.parametrize(
-    "odd",
+    ("odd", "named", "why"),
     [
-        proposal("forward", to=["thief@evil.example"]),
-        proposal("auto_reply", body="Here you are."),
-        proposal("archive", confidence=7),
-        {"action": "archive"},
-        "archive",
-        None,
+        (proposal("forward", to=["thief@evil.example"]), "forward", NO_ACTION),
+        (proposal("auto_reply", body="Here you are."), "auto_reply", NO_ACTION),
+        (proposal("th\x00row\naway" * 20), ("throw away" + "throw away" * 20)[:40], NO_ACTION),
+        (proposal("archive", confidence=7), "archive", f"{ODD_FIELDS} confidence."),
+        (
+            {"action": "snooze", "snooze_days": 999},
+            "snooze",
+            f"{ODD_FIELDS} confidence, snooze_days.",
+        ),
+        ("archive", "", NO_ACTION),
+        (None, "", NO_ACTION),
     ],
     ids=str,
 )
-def test_what_is_no_action_of_the_models_spoils_no_other(
-    mailbox: Mailbox, server: ModelServer, rule: Direction, odd: Any
+def test_what_is_no_action_of_the_models_spoils_no_other_and_is_listed(
+    mailbox: Mailbox, server: ModelServer, rule: Direction, odd: Any, named: str, why: str
 ) -> None:
     arrived = judged(mailbox, server, odd, proposal("star"))
     assert asked_for() == [("star", "completed")]
     assert "STARRED" in mailbox.labels(arrived)
-    assert len(only(stored(Decision)).explanations["actions"]) == 1
+    done, refused = only(stored(Decision)).explanations["actions"]
+    assert "refused" not in done
+    assert refused == {"action": named, "refused": why}
+
+
+@pytest.mark.parametrize(
+    ("actions", "why"),
+    [
+        ({"action": "star"}, NO_LIST),
+        ([proposal("star")] + [proposal("archive")] * (MAX_PROPOSALS + 1), f"{TOO_MANY} 2."),
+    ],
+    ids=["no list", "too many"],
+)
+def test_what_is_not_looked_at_is_said(
+    mailbox: Mailbox, server: ModelServer, rule: Direction, actions: Any, why: str
+) -> None:
+    server.answers = [{**FYI, "actions": actions}]
+    mailbox.receive(letter("Notice", List_Id="<news.example>"))
+    mailbox.store_all()
+    drain()
+    assert only(stored(Decision)).explanations["actions"][-1] == {"action": "", "refused": why}
 
 
 @pytest.mark.parametrize(
@@ -279,7 +305,8 @@ def test_no_more_than_five_are_taken(
     judged(mailbox, server, *[proposal("star")] * 5, proposal("archive"))
     assert asked_for() == [("star", "completed")]
     explained = only(stored(Decision)).explanations["actions"]
-    assert [one.get("refused", "") for one in explained] == ["", *[CONTRADICTED] * 4]
+    refusals = [one.get("refused", "") for one in explained]
+    assert refusals == ["", *[CONTRADICTED] * 4, f"{TOO_MANY} 1."]
 
 
 @pytest.mark.parametrize(
