@@ -12,7 +12,15 @@ from django.urls import reverse
 
 from jobs.admin.base import age
 from mail.admin.base import CATEGORY_LABELS, subject_line
-from mail.models import CATEGORY_CHOICES, Approval, Draft, MailAccount, MailThread, Rule
+from mail.models import (
+    CATEGORY_CHOICES,
+    Approval,
+    Draft,
+    MailAccount,
+    MailThread,
+    OutboundMessage,
+    Rule,
+)
 from mail.services.mailboxes.briefing import Part, briefing_of
 
 Line = dict[str, Any]
@@ -35,6 +43,7 @@ def briefing_page(request: HttpRequest, account: MailAccount) -> TemplateRespons
         "parts": [
             _part("Waits for you", briefing.for_you, _thread, "Nothing waits for you."),
             _part("Approvals", briefing.approvals, _approval, "Nothing waits for a yes."),
+            _part("Sent or not?", briefing.in_doubt, _outbound, "Of every message it is known."),
             _part("Drafts in Gmail", briefing.drafts, _draft, "No draft waits in Gmail."),
             _part("Nobody answered", briefing.follow_ups, _thread, "Everybody has answered you."),
             _part("Waits for others", briefing.for_others, _thread, "You wait for nobody."),
@@ -73,6 +82,13 @@ def _approval(approval: Approval) -> Line:
     text = f"{approval.subject}: {subject_line(about)}" if about else approval.subject
     until = f"ends {approval.expires_at:%Y-%m-%d %H:%M} UTC"
     return _line("approval", approval.pk, text, label=until, tone="warning", at=approval.created_at)
+
+
+def _outbound(outbound: OutboundMessage) -> Line:
+    label, text = outbound.get_status_display().lower(), subject_line(outbound.subject)
+    return _line(
+        "outboundmessage", outbound.pk, text, label=label, tone="danger", at=outbound.created_at
+    )
 
 
 def _rule(rule: Rule) -> Line:

@@ -49,6 +49,14 @@ class _ApprovalSerializer(serializers.Serializer[Any]):
     expires_at = TimestampField()
 
 
+class _OutboundSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    message_id = serializers.UUIDField(allow_null=True, help_text="What it answers or forwards.")
+    subject = serializers.CharField()
+    error = NullableTextField("Why nobody can tell.")
+    created_at = TimestampField()
+
+
 class _RuleSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     name = serializers.CharField()
@@ -71,6 +79,11 @@ class _Approvals(serializers.Serializer[Any]):
     first = _ApprovalSerializer(many=True, help_text=_FIRST)
 
 
+class _Outbound(serializers.Serializer[Any]):
+    count = serializers.IntegerField()
+    first = _OutboundSerializer(many=True, help_text=_FIRST)
+
+
 class _Rules(serializers.Serializer[Any]):
     count = serializers.IntegerField()
     first = _RuleSerializer(many=True, help_text=_FIRST)
@@ -90,4 +103,5 @@ class BriefingSerializer(serializers.Serializer[Any]):
     follow_ups = _Threads(help_text="What nobody answered, where the owner was reminded of it.")
     drafts = _Drafts()
     approvals = _Approvals(help_text="Questions that wait for a yes.")
+    in_doubt = _Outbound(help_text="Of these nobody can tell whether they were sent.")
     proposed_rules = _Rules(help_text="Proposed for what the person corrected.")

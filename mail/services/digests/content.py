@@ -9,7 +9,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from mail.conf import public_url
-from mail.models import CATEGORY_CHOICES, Approval, Draft, MailAccount, MailThread, Rule
+from mail.models import (
+    CATEGORY_CHOICES,
+    Approval,
+    Draft,
+    MailAccount,
+    MailThread,
+    OutboundMessage,
+    Rule,
+)
 from mail.services.mailboxes.briefing import Briefing, Part, briefing_of, open_by_category
 from mail.text.cleaning import clean_line
 
@@ -42,6 +50,7 @@ def digest_of(account: MailAccount, day: date, time_zone: str) -> Digest | None:
         (briefing.for_you.count, "waits for you", "wait for you"),
         (briefing.follow_ups.count, "unanswered", "unanswered"),
         (briefing.approvals.count, "approval", "approvals"),
+        (briefing.in_doubt.count, "needs a look", "need a look"),
         (briefing.drafts.count, "draft", "drafts"),
         (briefing.proposed_rules.count, "proposed rule", "proposed rules"),
     ]
@@ -63,6 +72,7 @@ def _parts(briefing: Briefing, zone: ZoneInfo) -> Iterator[str]:
     yield from _part("Waits for you", briefing.for_you, _thread, zone)
     yield from _part("Nobody answered you", briefing.follow_ups, _thread, zone)
     yield from _part("Waits for your yes", briefing.approvals, _approval, zone)
+    yield from _part("Sent or not? Have a look", briefing.in_doubt, _outbound, zone)
     yield from _part("Drafts in Gmail", briefing.drafts, _draft, zone)
     yield from _part("Proposed rules", briefing.proposed_rules, _rule, zone)
 
@@ -90,6 +100,10 @@ def _approval(approval: Approval, zone: ZoneInfo) -> tuple[str, str]:
     mail = approval.outbound or approval.message
     about = f"{approval.subject}: {mail.subject}" if mail is not None else approval.subject
     return about, f"ends {_moment(approval.expires_at, zone)}"
+
+
+def _outbound(outbound: OutboundMessage, zone: ZoneInfo) -> tuple[str, str]:
+    return outbound.subject, f"nobody can tell; written {_moment(outbound.created_at, zone)}"
 
 
 def _draft(draft: Draft, zone: ZoneInfo) -> tuple[str, str]:

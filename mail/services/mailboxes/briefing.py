@@ -17,6 +17,8 @@ from mail.models import (
     DraftStatus,
     MailAccount,
     MailThread,
+    OutboundMessage,
+    OutboundStatus,
     Rule,
     ThreadStatus,
 )
@@ -55,6 +57,8 @@ class Briefing:
     """Threads in which nobody answered what the owner asked: they were reminded of them."""
     drafts: Part
     approvals: Part
+    in_doubt: Part
+    """Messages of which nobody can tell whether they were sent: a person must look."""
     proposed_rules: Part
 
 
@@ -64,6 +68,7 @@ def briefing_of(account: MailAccount, *, days: int = DAYS) -> Briefing:
     unanswered = threads_to_follow_up(account)
     drafts = Draft.objects.filter(account=account, status=DraftStatus.READY)
     asked = Approval.objects.filter(account=account, status=ApprovalStatus.PENDING)
+    in_doubt = OutboundMessage.objects.filter(account=account, status=OutboundStatus.UNKNOWN)
     return Briefing(
         account=account,
         days=days,
@@ -75,6 +80,7 @@ def briefing_of(account: MailAccount, *, days: int = DAYS) -> Briefing:
         follow_ups=_part(unanswered),
         drafts=_part(drafts.select_related("thread").order_by("pk")),
         approvals=_part(asked.select_related("action", "outbound", "message").order_by("pk")),
+        in_doubt=_part(in_doubt.order_by("pk")),
         proposed_rules=_part(Rule.objects.filter(account=account, corrections__gt=0)),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -14,15 +14,20 @@ from django.utils import timezone
 
 from mail.labels import LabelKey
 from mail.llm.base import Category
-from mail.models import ActionType, Approval, Draft, MailThread, Message
+from mail.models import ActionType, Approval, Draft, MailThread, Message, OutboundStatus
 from mail.services.actions.actions import request_action
+from mail.services.digests.content import digest_of
 from mail.services.mailboxes.briefing import SHOWN, briefing_of
+from mail.services.sending.outbound_operations import mark_sent
+from mail.services.sending.send import DRAFT_GONE
+from mail.services.sending.send_outcome import end_send
 from tenants.models import Role
 from tenants.scope import firm_scope
 from tests.factories.tenants import UserFactory
 from tests.jobs.api.conftest import key_for
 from tests.mail.draft_kit import asked, give_label, prepared, synced
 from tests.mail.mail_kit import Mailbox, letter, stored
+from tests.mail.send_kit import answer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-22")]
 
@@ -77,6 +82,29 @@ def test_it_tells_what_waits(mailbox: Mailbox) -> None:
     assert [one["id"] for one in shown["approvals"]["first"]] == [str(stored(Approval)[0].pk)]
     (proposed,) = shown["proposed_rules"]["first"]
     assert (proposed["category"], proposed["corrections"]) == ("waiting", 1)
+
+
+def test_a_message_that_needs_a_look_is_on_it_until_somebody_has_looked(mailbox: Mailbox) -> None:
+    arrived = mailbox.receive()
+    mailbox.store_all()
+    asked_anew = answer(mailbox, arrived)
+    client = Client()
+    client.force_login(UserFactory(is_superuser=True, is_staff=True))
+    page = f"/admin/mail/mailaccount/{mailbox.account.pk}/briefing/"
+    assert asked_for(mailbox).json()["in_doubt"] == {"count": 0, "first": []}
+    end_send(asked_anew, OutboundStatus.UNKNOWN, DRAFT_GONE)
+    with firm_scope(mailbox.firm):
+        digest = digest_of(mailbox.account, date(2026, 5, 4), "Europe/Vienna")
+    assert digest is not None
+    assert "1 needs a look" in digest.summary
+    assert f"/admin/mail/outboundmessage/{asked_anew.pk}/change/" in digest.text
+    assert (
+        f"/admin/mail/outboundmessage/{asked_anew.pk}/change/" in client.get(page).content.decode()
+    )
+    (shown,) = asked_for(mailbox).json()["in_doubt"]["first"]
+    assert (shown["id"], shown["error"]) == (str(asked_anew.pk), DRAFT_GONE)
+    mark_sent(asked_anew, reason="I found it")
+    assert asked_for(mailbox).json()["in_doubt"]["count"] == 0
 
 
 def test_long_parts_are_counted_and_their_oldest_shown(mailbox: Mailbox) -> None:
