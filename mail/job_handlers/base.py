@@ -28,7 +28,6 @@ from mail.models import MailAccount
 from mail.services.deciding.budget import BudgetSpent, ModelPaused, seconds_to_next_day
 from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.connection import (
-    REAUTH_CHECK_SECONDS,
     hold_account,
     mailbox_limit_key,
     note_error,
@@ -43,6 +42,9 @@ GMAIL_BREAKER = Breaker(min_attempts=10, window_seconds=300)
 
 # How long a job waits when another renews the mailbox's access token.
 REFRESH_SECONDS = 10
+# How long one waits whose credentials were just refused. The mailbox's pause holds it from then on,
+# and lets it go when somebody connects the mailbox again: a longer wait would go on after that.
+REFUSED_SECONDS = 5
 
 _FINAL = (GmailBadRequest, GmailForbidden, GmailNotFound)
 _ABOUT_THE_ACCOUNT = (GmailAuthExpired, GmailForbidden)
@@ -113,7 +115,7 @@ def _kept_errors(account: MailAccount) -> Iterator[None]:
     except (GmailRateLimited, GmailMisconfigured) as error:
         raise Snooze(str(error), seconds=hold_account(account, error)) from error
     except GmailNeedsReauth as error:
-        raise Snooze(str(error), seconds=REAUTH_CHECK_SECONDS) from error
+        raise Snooze(str(error), seconds=REFUSED_SECONDS) from error
     except GmailError as error:
         if error.reason == REFRESH_IN_PROGRESS:
             raise Snooze(str(error), seconds=REFRESH_SECONDS) from error

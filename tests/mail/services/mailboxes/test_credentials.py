@@ -14,6 +14,7 @@ from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 
+from jobs.engine.clock import database_now
 from jobs.engine.outcomes import Completed, Snoozed
 from jobs.models import Delivery, Pause
 from jobs.operations.notifications.notice_mark import NOTICE_HEADER, is_notice_mark
@@ -127,6 +128,8 @@ def test_a_withdrawn_permission_holds_the_jobs_and_notifies_once(
     assert isinstance(work_off(), Snoozed)
     (job,) = jobs("sync")
     assert (job.attempts, job.status) == (0, "pending")
+    # The pause holds it. Once that is lifted nothing else does: later requests for a sync join it.
+    assert job.scheduled_at <= database_now() + timedelta(seconds=10)
     (pause,) = stored(Pause)
     assert (pause.limit_key, pause.until) == (f"mailbox:{connected.account.pk}", None)
     assert connected.reload().connection == Connection.NEEDS_REAUTH
