@@ -28,18 +28,20 @@ def operator() -> Actor:
 
 
 @contextmanager
-def command_scope(firm_slug: str | None) -> Iterator[Firm | None]:
+def command_scope(firm_slug: str | None, *, reading: bool = False) -> Iterator[Firm | None]:
     """Work on the rows of the firm with this slug; None means the rows of every firm.
+
+    What is `reading` must not write: on SQLite it keeps nobody from it.
 
     Raises:
         NotFound: no firm has this slug.
     """
     if firm_slug is None:
-        with all_firms("operator's command line"):
+        with all_firms("operator's command line", reading=reading):
             yield None
         return
     firm = firm_by_slug(firm_slug)
-    with firm_scope(firm):
+    with firm_scope(firm, reading=reading):
         yield firm
 
 

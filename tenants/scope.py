@@ -8,7 +8,7 @@ no network calls inside.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -79,14 +79,14 @@ def require_scope(what: str = "") -> Scope:
 
 
 @contextmanager
-def firm_scope(firm: Firm | int, *, durable: bool = False) -> Iterator[None]:
-    """Work on the rows of one firm, in one transaction.
+def firm_scope(firm: Firm | int, *, durable: bool = False, reading: bool = False) -> Iterator[None]:
+    """Work on the rows of one firm, in one transaction; `reading` as `all_firms` has it.
 
     Raises:
         RuntimeError: `durable` is set, and another transaction is open.
     """
     firm_id = firm if isinstance(firm, int) else firm.pk
-    with _enter(Scope(frozenset([firm_id])), durable=durable):
+    with _beginning(reading=reading), _enter(Scope(frozenset([firm_id])), durable=durable):
         yield
 
 
@@ -105,14 +105,14 @@ def all_firms(reason: str, *, reading: bool = False) -> Iterator[None]:
     """
     if not reason:
         raise ValueError("all_firms() needs a reason")
-    with _beginning_deferred() if reading else nullcontext(), _enter(Scope(None, reason)):
+    with _beginning(reading=reading), _enter(Scope(None, reason)):
         yield
 
 
 @contextmanager
-def _beginning_deferred() -> Iterator[None]:
-    """Let the transaction that begins in the block, on SQLite, take a lock only when it writes."""
-    if connection.vendor != "sqlite":
+def _beginning(*, reading: bool) -> Iterator[None]:
+    """Let a reading transaction that begins in the block take no lock of SQLite's."""
+    if not reading or connection.vendor != "sqlite":
         yield
         return
     # To connect sets the mode.

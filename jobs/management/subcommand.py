@@ -63,6 +63,8 @@ class Subcommand:
     everywhere: bool
     # What `--firm` means, where it does not choose among the rows of all firms.
     firm_help: str = ""
+    # Whether it writes nothing, and so on SQLite holds no lock however long it counts.
+    reads: bool = False
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add `--firm` and the subcommand's own arguments."""
@@ -88,7 +90,8 @@ class Subcommand:
         if len(ids) > 1:
             self._execute_each(command, options, ids)
             return
-        with refusals(), command.printing_after(command_scope(options["firm"])) as firm:
+        scope = command_scope(options["firm"], reading=self.reads)
+        with refusals(), command.printing_after(scope) as firm:
             own = {"id": ids[0]} if ids else {}
             result = self.run({**options, "firm": firm, **own})
             if result.warning:
@@ -129,9 +132,10 @@ def subcommand(
     *arguments: Argument,
     everywhere: bool = False,
     firm_help: str = "",
+    reads: bool = False,
 ) -> Callable[[Run], Subcommand]:
     """Make a function of the options a subcommand."""
-    return lambda run: Subcommand(name, help_text, arguments, run, everywhere, firm_help)
+    return lambda run: Subcommand(name, help_text, arguments, run, everywhere, firm_help, reads)
 
 
 @dataclass(frozen=True)
@@ -219,7 +223,7 @@ class Resource:
 
             return Result({"results": results, "next": page.next_cursor}, show)
 
-        return subcommand(name, help_text, *arguments, LIMIT, CURSOR, CSV)(run)
+        return subcommand(name, help_text, *arguments, LIMIT, CURSOR, CSV, reads=True)(run)
 
     def operation(
         self,

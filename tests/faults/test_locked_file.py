@@ -7,9 +7,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from django.test import RequestFactory
 
@@ -65,6 +67,20 @@ def test_a_scrape_of_the_metrics_needs_no_lock(queue: Scenario) -> None:
         answer = metrics(RequestFactory().get("/metrics"))
 
     assert 'status="pending"} 3.0' in answer.content.decode()
+    queue.add(1)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["jobs list", "jobs stats", "dlq list", "dlq groups", "workers list", "schedules list"],
+)
+@pytest.mark.parametrize("scope", [(), ("--firm", "acme")], ids=["every firm", "one firm"])
+def test_a_command_that_only_reads_needs_no_lock(
+    queue: Scenario, command: str, scope: tuple[str, ...]
+) -> None:
+    queue.add(3)
+    with write_lock():
+        call_command(*command.split(), *scope, "--json", stdout=StringIO())
     queue.add(1)
 
 

@@ -152,7 +152,7 @@ def _escalate(options: Options) -> Result:
     return DEAD_LETTERS.result(letter, _decided, warning="" if recipients else NO_RECIPIENTS)
 
 
-@subcommand("groups", "Open dead letters by failure, the largest groups first.")
+@subcommand("groups", "Open dead letters by failure, the largest groups first.", reads=True)
 def _groups(options: Options) -> Result:  # noqa: ARG001 - the scope says which firms
     now = database_now()
     groups, more = dead_letter_groups(now)

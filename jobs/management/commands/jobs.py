@@ -177,7 +177,9 @@ def _print_json(command: JsonCommand, title: str, value: object) -> None:
     command.stdout.write(f"\n{title}\n{printable(text)}")
 
 
-@subcommand("stats", "Show counts by category and status, waits, throughput and failure rates.")
+@subcommand(
+    "stats", "Show counts by category and status, waits, throughput and failure rates.", reads=True
+)
 def _stats(_: Options) -> Result:
     stats = queue_stats()
     data = QueueStatsSerializer(stats).data

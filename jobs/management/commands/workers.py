@@ -36,6 +36,7 @@ HOST = argument("--host", metavar="NAME", help="each live worker of this host")
     arguments.LIMIT,
     arguments.CURSOR,
     firm_help=FIRM_HELP,
+    reads=True,
 )
 def _list(options: Options) -> Result:
     page = get_page(Worker.objects.all(), limit=options["limit"], cursor=options["cursor"])
