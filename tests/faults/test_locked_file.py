@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -79,9 +80,12 @@ def test_a_command_that_only_reads_needs_no_lock(
     queue: Scenario, command: str, scope: tuple[str, ...]
 ) -> None:
     queue.add(3)
+    told = StringIO()
     with write_lock():
-        call_command(*command.split(), *scope, "--json", stdout=StringIO())
+        call_command(*command.split(), *scope, "--json", stdout=told)
+    assert json.loads(told.getvalue())
     queue.add(1)
+    assert queue.statuses() == {Status.PENDING: 4}
 
 
 def enqueue_elsewhere(queue: Scenario) -> None:
