@@ -79,7 +79,7 @@ class _Approvals(serializers.Serializer[Any]):
     first = _ApprovalSerializer(many=True, help_text=_FIRST)
 
 
-class _Outbound(serializers.Serializer[Any]):
+class _InDoubt(serializers.Serializer[Any]):
     count = serializers.IntegerField()
     first = _OutboundSerializer(many=True, help_text=_FIRST)
 
@@ -103,5 +103,5 @@ class BriefingSerializer(serializers.Serializer[Any]):
     follow_ups = _Threads(help_text="What nobody answered, where the owner was reminded of it.")
     drafts = _Drafts()
     approvals = _Approvals(help_text="Questions that wait for a yes.")
-    in_doubt = _Outbound(help_text="Of these nobody can tell whether they were sent.")
+    in_doubt = _InDoubt(help_text="Of these nobody can tell whether they were sent.")
     proposed_rules = _Rules(help_text="Proposed for what the person corrected.")
