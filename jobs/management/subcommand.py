@@ -22,7 +22,7 @@ from jobs.queries.filters import id_range
 from jobs.queries.lists import CursorInvalid, get_page
 from jobs.queries.search import FoundJobs
 from tenants.cli import command_scope, operator
-from tenants.errors import TenantError
+from tenants.errors import MissingTenant, TenantError
 
 # An ambiguous id names so many rows, each with these of its fields.
 CANDIDATES_SHOWN = 5
@@ -291,6 +291,8 @@ def refusals() -> Iterator[None]:
         raise Refused(str(error), code=error.code, errors=error.errors) from error
     except UnknownJob as error:
         raise NotFound(str(error)) from error
+    except MissingTenant as error:
+        raise Refused("there are several firms: give --firm SLUG", code=error.code) from error
     except (JobError, TenantError) as error:
         raise Refused(str(error), code=error.code) from error
     except CursorInvalid as error:

@@ -379,6 +379,20 @@ def test_a_refused_payload_names_each_fault(run: Runner, firm: Firm) -> None:
         assert not JobQueue.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("enqueue", "noop"), ("chain", '[{"job_type": "noop"}, {"job_type": "noop"}]')],
+)
+def test_with_several_firms_one_has_to_be_given(
+    run: Runner, firm: Firm, other_firm: Firm, arguments: tuple[str, ...]
+) -> None:
+    refused = run("jobs", *arguments, "--json")
+    assert (refused.code, refused.json["code"]) == (1, "missing_tenant")
+    assert "give --firm SLUG" in refused.err
+    assert "firm_scope" not in refused.err
+    assert run("jobs", *arguments, "--firm", firm.slug).code == 0
+
+
 def test_people_get_tables_without_terminal_codes(
     run: Runner, firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
