@@ -181,8 +181,8 @@ class Outage:
         self._stop.wait(pause * self._rng.uniform(0.5, 1.5))
 
     def over(self) -> None:
-        """Note that the database answered."""
-        if self._failures:
+        """Note that the database answered, unless there was nothing to ask it, which is no answer."""
+        if self._failures and connection.connection is not None:
             self._failures = 0
             emit(Event.DATABASE_BACK)
 

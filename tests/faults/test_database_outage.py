@@ -28,6 +28,8 @@ LEASE_SECONDS = 2.0
 CUT_LEASE_SECONDS = 8.0
 # A quick restart, and an outage after which every lease looks over.
 OUTAGES_SECONDS = (0.0, 1.5 * LEASE_SECONDS)
+# Several passes of the maintenance, whose tasks have nothing to ask at most of them.
+OUTAGE_SECONDS = 6.0
 ARGUMENTS = ("--concurrency", "4")
 
 
@@ -64,6 +66,26 @@ def test_workers_outlive_crashes_of_the_server_under_load(
     assert all(worker.events("worker.database_back") for worker in workers)
     fleet.stop()
     queue.check()
+
+
+@postgresql_only
+def test_nobody_says_that_a_server_is_back_which_is_not(
+    queue_on_own_server: Scenario, own_server: Server, fleet: Fleet
+) -> None:
+    queue = queue_on_own_server
+    worker = fleet.start(lease_seconds=CUT_LEASE_SECONDS).wait_until_started()
+
+    own_server.crash()
+    worker.wait_for("worker.database_away")
+    time.sleep(OUTAGE_SECONDS)
+    assert not worker.events("worker.database_back")
+    own_server.start()
+    connection.close()
+
+    worker.wait_for("worker.database_back")
+    queue.add(1)
+    assert_all_done_by(queue, [worker])
+    fleet.stop()
 
 
 @postgresql_only
