@@ -7,19 +7,28 @@ import sys
 
 import pytest
 
+from jobs.models import JobQueue
+from tenants.scope import all_firms
 from tests.support.paths import ROOT
 from tests.support.scenario import Scenario
 from tests.support.workers import environment_of_workers, manage
 
 pytestmark = pytest.mark.processes
 
-# Their lines take more than a pipe holds.
+# More than a pipe holds: the lines of a list, and the result of one job.
 JOBS = 300
+RESULT_LENGTH = 2**17
 
 
-def test_a_list_that_waits_for_its_reader_keeps_no_transaction_open(queue: Scenario) -> None:
-    queue.add(JOBS)
-    command = [sys.executable, "manage.py", "jobs", "list", "--limit", "200", "--json"]
+@pytest.mark.parametrize("subcommand", ["list", "show"])
+def test_an_answer_that_waits_for_its_reader_keeps_no_transaction_open(
+    queue: Scenario, subcommand: str
+) -> None:
+    job_id = queue.add(JOBS)[0]
+    with all_firms("test"):
+        JobQueue.objects.filter(pk=job_id).update(result={"text": "x" * RESULT_LENGTH})
+    asked = {"list": ("--limit", "200"), "show": (str(job_id),)}[subcommand]
+    command = [sys.executable, "manage.py", "jobs", subcommand, *asked, "--json"]
     with subprocess.Popen(
         command, cwd=ROOT, env=environment_of_workers(), stdout=subprocess.PIPE
     ) as listing:
