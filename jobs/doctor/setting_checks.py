@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -83,15 +82,15 @@ def _listening() -> Iterator[CheckMessage]:
     url = listen_database_url()
     if url in {"", "off"} or connection.vendor != "postgresql":
         return
-    with suppress(psycopg.ProgrammingError):
+    try:
         conninfo_to_dict(url)
-        return
-    # It may hold a password.
-    yield Error(
-        "LISTEN_DATABASE_URL is no address of a PostgreSQL server.",
-        hint='postgresql://user:password@host:5432/name, or "off" to poll.',
-        id="jobs.E007",
-    )
+    except psycopg.ProgrammingError:
+        # Neither the error nor the address is told: they may hold a password.
+        yield Error(
+            "LISTEN_DATABASE_URL is no address of a PostgreSQL server.",
+            hint='postgresql://user:password@host:5432/name, or "off" to poll.',
+            id="jobs.E007",
+        )
 
 
 def _times() -> Iterator[CheckMessage]:
