@@ -10,7 +10,7 @@ import pytest
 from django.db.models import Max
 
 from jobs.engine import dialects
-from jobs.engine.outcomes import SettleReport
+from jobs.engine.outcomes import Settlement, SettleReport
 from jobs.execution.context import JobContext
 from jobs.models import JobQueue
 from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
@@ -103,16 +103,20 @@ def test_what_handlers_have_committed_waits_for_more_until_something_is_to_be_wr
 
     monkeypatch.setattr(completer, "COLLECT_FROM", 1000)
     sizes: list[int] = []
-    settled = completer.settle
-    monkeypatch.setattr(
-        completer, "settle", lambda batch, **_: (sizes.append(len(batch)), settled(batch))[1]
-    )
-    added = enqueue_many([EnqueueSpec("test.committing")] * 3, firm=firm)
-    wait_until_completed(added)
-    wait_until(lambda: len(busy._completer.known_tokens()) == 3, "their outcomes")
-    assert sizes == []
-    wait_until_completed([enqueue("noop", firm=firm)])
-    assert sizes == [4]
+    settle = completer.settle
+
+    def settle_counted(batch: Sequence[Settlement], **options: Any) -> Any:
+        sizes.append(len(batch))
+        return settle(batch, **options)
+
+    monkeypatch.setattr(completer, "settle", settle_counted)
+    for times in range(2):
+        added = enqueue_many([EnqueueSpec("test.committing")] * 3, firm=firm)
+        wait_until_completed(added)
+        wait_until(lambda: len(busy._completer.known_tokens()) == 3, "their outcomes")
+        assert sizes == [4] * times
+        wait_until_completed([enqueue("noop", firm=firm)])
+        assert sizes == [4] * (times + 1)
 
 
 def test_outcomes_do_not_wait_for_more_when_nothing_runs(
