@@ -131,7 +131,7 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
             return HttpResponseRedirect(self.address("change", row.pk))
         return super().respond(request, operation, row, made)
 
-    @display(description="Asked")
+    @display(description="What")
     def asked(self, approval: Approval) -> str:
         """Return what is asked."""
         return approval.subject
