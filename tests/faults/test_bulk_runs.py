@@ -63,6 +63,8 @@ def run_now(run: BulkRun) -> BulkRun:
         return found
 
 
+# The waits after twenty deaths take ten minutes.
+@pytest.mark.timeout(1500)
 def test_killed_workers_leave_nothing_out_and_do_nothing_twice(
     queue: Scenario, fleet: Fleet, chaos: bool
 ) -> None:
