@@ -18,7 +18,7 @@ from django.db import connection, migrations
 
 from interfaces.database_faults import MEND
 from interfaces.log_lines import write_line
-from tenants.scope import ENGINE_SETTING, FIRMS_SETTING
+from tenants.local_settings import ENGINE_SETTING, FIRMS_SETTING
 
 _log = logging.getLogger("tenants")
 

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING
 from django.db import connection, transaction
 
 from tenants.errors import MissingTenant
+from tenants.local_settings import FIRMS_SETTING, set_local
 
 if TYPE_CHECKING:
     from tenants.models import Firm
 
-# The settings that row level security reads.
-FIRMS_SETTING = "mailroom.firms"
-ENGINE_SETTING = "mailroom.engine"
 ALL_FIRMS_VALUE = "all"
 
 
@@ -141,17 +139,3 @@ def _enter(scope: Scope, *, durable: bool = False) -> Iterator[None]:
                 set_local(FIRMS_SETTING, before)
     finally:
         _scope.reset(token)
-
-
-def set_local(setting: str, value: str, **others: str) -> None:
-    """Set what row level security reads, until the transaction or savepoint rolls back or ends.
-
-    `others` are settings of the server, set in the same round trip.
-    """
-    if connection.vendor != "postgresql" or connection.needs_rollback:
-        # A broken transaction loses its settings when it is rolled back.
-        return
-    settings = {setting: value, **others}
-    calls = ", ".join(["set_config(%s, %s, true)"] * len(settings))
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {calls}", [part for pair in settings.items() for part in pair])

@@ -16,7 +16,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.dialects.base import PLANNER_SETTINGS, Answer
-from tenants.scope import ENGINE_SETTING, sees_all_firms, set_local
+from tenants.local_settings import ENGINE_SETTING, set_local
+from tenants.scope import sees_all_firms
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ import uuid_utils.compat
 from django.db import migrations, models
 
 from tenants.rls import protect
-from tenants.scope import ENGINE_SETTING
+from tenants.local_settings import ENGINE_SETTING
 
 COUNTERS = ("completed", "failed", "dlq", "canceled", "retried", "wait_ms", "run_ms")
 NEW_ID = {"postgresql": "gen_random_uuid()", "sqlite": "lower(hex(randomblob(16)))"}

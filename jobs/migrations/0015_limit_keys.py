@@ -11,7 +11,7 @@ from typing import Any
 from django.db import migrations, models
 from django.db.models import Q
 
-from tenants.scope import ENGINE_SETTING
+from tenants.local_settings import ENGINE_SETTING
 
 KEYED = ("jobs_pause", "jobs_circuitbreaker")
 

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import migrations, models
 from django.db.models import Q
 
-from tenants.scope import ENGINE_SETTING
+from tenants.local_settings import ENGINE_SETTING
 
 COUNTED_BY = {
     "max_length": 10,

@@ -15,7 +15,7 @@ import uuid_utils.compat
 from django.db import migrations, models
 
 from tenants.rls import protect
-from tenants.scope import ENGINE_SETTING
+from tenants.local_settings import ENGINE_SETTING
 
 COUNTERS = (
     "completed",

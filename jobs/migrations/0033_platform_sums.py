@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from django.db import migrations, models
 
-from tenants.scope import ENGINE_SETTING, FIRMS_SETTING
+from tenants.local_settings import ENGINE_SETTING, FIRMS_SETTING
 
 COUNTERS = (
     "completed",

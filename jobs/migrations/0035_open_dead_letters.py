@@ -11,7 +11,7 @@ from typing import Any
 from django.db import migrations, models, transaction
 from django.db.models import Q
 
-from tenants.scope import ENGINE_SETTING
+from tenants.local_settings import ENGINE_SETTING
 
 AddIndexInPassing = import_module("jobs.migrations.0011_lanes").AddIndexInPassing
 

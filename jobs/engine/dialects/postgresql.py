@@ -23,7 +23,7 @@ from jobs.engine.dialects.base import PLANNER_SETTINGS, Answer, Column, Dialect,
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
 from jobs.engine.dialects.postgresql_cursors import connect
 from jobs.engine.dialects.postgresql_pipeline import Pipeline
-from tenants.scope import ENGINE_SETTING
+from tenants.local_settings import ENGINE_SETTING
 
 LOCK_NOT_AVAILABLE = "55P03"
 # Deadlock, serialization failure, lock not available: a repeat can cure them.

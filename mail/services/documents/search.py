@@ -11,7 +11,7 @@ from django.db.models.expressions import RawSQL
 
 from mail.models import MessageIndex
 from mail.text.words import words_of
-from tenants.scope import set_local
+from tenants.local_settings import set_local
 
 # What the policy of the index reads; see the migration 0016.
 SEARCH_SETTING = "mailroom.search"

@@ -1,0 +1,62 @@
+"""Settings of one transaction, such as those that row level security reads; PostgreSQL only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from psycopg.errors import error_from_result
+from psycopg.generators import execute
+from psycopg.pq import Escaping, ExecStatus, PipelineStatus, TransactionStatus
+
+# The settings that row level security reads.
+FIRMS_SETTING = "mailroom.firms"
+ENGINE_SETTING = "mailroom.engine"
+
+
+def set_local(setting: str, value: str, **others: str) -> None:
+    """Set it until the transaction or savepoint ends or rolls back, and `others` in the same round trip.
+
+    Nothing on SQLite.
+    """
+    # The proxy `connection` would search for it at each attribute.
+    database = transaction.get_connection()
+    if database.vendor != "postgresql" or database.needs_rollback:
+        # A broken transaction loses its settings when it is rolled back.
+        return
+    settings = {setting: value, **others}
+    if _is_about_to_begin(database):
+        with database.wrap_database_errors:
+            _begin(database.connection, settings)
+        return
+    calls = ", ".join(["set_config(%s, %s, true)"] * len(settings))
+    with database.cursor() as cursor:
+        cursor.execute(f"SELECT {calls}", [part for pair in settings.items() for part in pair])
+
+
+def _is_about_to_begin(database: Any) -> bool:
+    """Say whether psycopg would send a plain BEGIN before the next statement, and nobody would see that."""
+    client = database.connection
+    return (
+        client is not None
+        and not database.autocommit
+        and client.pgconn.transaction_status == TransactionStatus.IDLE
+        and client.pgconn.pipeline_status == PipelineStatus.OFF
+        and client.isolation_level is client.read_only is client.deferrable is None
+        and not database.queries_logged
+        and not database.execute_wrappers
+    )
+
+
+def _begin(client: Any, settings: dict[str, str]) -> None:
+    """Begin the transaction with these settings, in one message: it saves a third of what a scope costs."""
+    with client.lock:
+        quoted = Escaping(client.pgconn).escape_literal
+        assignments = [
+            b"SET LOCAL %b = %b" % (name.encode(), quoted(value.encode()))
+            for name, value in settings.items()
+        ]
+        client.pgconn.send_query(b"; ".join([b"BEGIN", *assignments]))
+        for result in client.wait(execute(client.pgconn)):
+            if result.status != ExecStatus.COMMAND_OK:
+                raise error_from_result(result, client.info.encoding)
