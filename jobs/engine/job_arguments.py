@@ -94,14 +94,12 @@ def argument_faults(job: NewJob) -> list[Fault]:
         faults.append(Fault("unique_for", "out_of_range", SPAN_RANGE))
     if job.limit_units != 1:
         faults += number_faults("limit_units", job.limit_units, 1, MAX_UNITS)
-    keys = (
-        ("lock_key", job.lock_key),
-        ("limit_key", job.limit_key),
-        ("idempotency_key", job.idempotency_key),
-    )
-    for name, key in keys:
-        if key is not None:
-            faults += key_faults(name, key)
+    if job.lock_key is not None:
+        faults += key_faults("lock_key", job.lock_key)
+    if job.limit_key is not None:
+        faults += key_faults("limit_key", job.limit_key)
+    if job.idempotency_key is not None:
+        faults += key_faults("idempotency_key", job.idempotency_key)
     return faults
 
 

@@ -156,7 +156,7 @@ def _priority(declared: JobType) -> int:
 
 def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[str, Any]:
     """Return the payload with the envelope fields that the caller left out."""
-    envelope = {
+    envelope: dict[str, Any] = {
         "tenant_id": firm_id,
         "version": declared.version,
         "correlation_id": spec.correlation_id or current_correlation_id() or new_correlation_id(),
@@ -166,9 +166,11 @@ def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[s
     # The check by class is quick where that by protocol is not.
     if not isinstance(spec.payload, (dict, Mapping)):
         raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
-    # A payload may be a copy of another job's.
-    given = {"correlation_id": spec.correlation_id} if spec.correlation_id else {}
-    return {**envelope, **spec.payload, **given}
+    envelope.update(spec.payload)
+    if spec.correlation_id:
+        # A payload may be a copy of another job's.
+        envelope["correlation_id"] = spec.correlation_id
+    return envelope
 
 
 def _encoded(declared: JobType, payload: dict[str, Any], firm_id: int) -> tuple[str, JobPayload]:
