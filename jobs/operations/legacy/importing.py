@@ -28,6 +28,7 @@ from jobs.operations.legacy.rows import LegacyRow, Mapped, RowFaulty, read_row
 from jobs.operations.legacy.shapes import SHAPES, Shape
 from jobs.operations.legacy.table import LegacyTable, has_rows
 from jobs.operations.operation import By
+from jobs.payload_validator import text_faults
 from jobs.states import Status
 from tenants.audit import as_actor, record_operation
 from tenants.models import Firm
@@ -112,7 +113,7 @@ def import_legacy_jobs(spec: ImportSpec, *, by: By = None) -> ImportReport:
     """Import the table, and audit it; a dry run writes nothing that stays.
 
     Raises:
-        LegacyImportInvalid: the shape, the table or the database is unknown.
+        LegacyImportInvalid: the shape, the table, the database or a payload's field is unknown.
         UnknownJobType: a type that the table is mapped to is not declared.
     """
     shape, table = _checked(spec)
@@ -131,6 +132,8 @@ def _checked(spec: ImportSpec) -> tuple[Shape, LegacyTable]:
         raise LegacyImportInvalid([Fault("from", "unknown", message)])
     for name in {*spec.mapped.types.values(), spec.mapped.every_type} - {""}:
         registry.get(name)
+    if unknown := spec.mapped.unknown_fields():
+        raise LegacyImportInvalid(unknown)
     name = spec.table or shape.table
     if not name:
         raise LegacyImportInvalid([Fault("table", "missing", f"{shape.name} needs --table")])
@@ -177,19 +180,26 @@ def _import_rows(
     rows: Sequence[dict[str, Any]], spec: ImportSpec, shape: Shape, part: ImportReport
 ) -> None:
     """Import a chunk in the open transaction and the firm's scope."""
-    keys = {str(raw["key"]): _key(part.table, str(raw["key"])) for raw in rows}
+    keys = {str(raw["key"]): f"import:{part.table}:{raw['key']}" for raw in rows}
+    for row_id in list(keys):
+        if faults := _key_faults(keys[row_id]):
+            part.skip(row_id, faults)
+            del keys[row_id]
     known = set(
         IdempotencyKey.objects.filter(key__in=list(keys.values())).values_list("key", flat=True)
     )
     waiting, finished = [], []
     for raw in rows:
-        if keys[str(raw["key"])] in known:
+        row_id = str(raw["key"])
+        if row_id not in keys:
+            continue
+        if keys[row_id] in known:
             part.already_there += 1
             continue
         try:
             row = read_row(raw, shape, spec.mapped, spec.firm.pk)
         except RowFaulty as error:
-            part.skip(str(raw["key"]), error.faults)
+            part.skip(row_id, error.faults)
             continue
         if row.status != Status.PENDING:
             finished.append(row)
@@ -239,9 +249,8 @@ def _store(rows: Sequence[LegacyRow], spec: ImportSpec, part: ImportReport) -> d
     return {row.id: job.job_id for row, job in zip(rows, stored, strict=True)}
 
 
-def _key(table: str, row_id: str) -> str:
-    key = f"import:{table}:{row_id}"
+def _key_faults(key: str) -> list[Fault]:
     if len(key) > MAX_KEY_LENGTH:
-        message = f"table and id together have more than {MAX_KEY_LENGTH} characters"
-        raise LegacyImportInvalid([Fault("table", "too_long", message)])
-    return key
+        message = f"has, with the table's name, more than {MAX_KEY_LENGTH} characters"
+        return [Fault("id", "too_long", message)]
+    return list(text_faults("id", key))

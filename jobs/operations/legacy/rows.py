@@ -14,7 +14,7 @@ from jobs.errors import Fault, PayloadInvalid
 from jobs.operations.legacy.shapes import MAX_PAYLOAD_LENGTH, Shape, Unreadable
 from jobs.operations.legacy.table import COLUMN
 from jobs.payload_validator import validate_payload
-from jobs.registry import JobType
+from jobs.registry import JobPayload, JobType
 from jobs.states import Status
 
 
@@ -42,9 +42,29 @@ class Mapped:
         """Return the columns a payload's fields may be in."""
         if self.fields:
             return sorted(set(self.fields.values()))
+        return sorted({name for one in self._declared() for name in one.payload_model.model_fields})
+
+    def unknown_fields(self) -> list[Fault]:
+        """Return a fault for each field that no type has: nothing would ever be taken for it."""
+        models = [one.payload_model for one in self._declared()]
+        if any(one.model_config.get("extra") == "allow" for one in models):
+            return []
+        known = {name for one in models for name in (*one.model_fields, *_aliases(one))}
+        types = {*self.types.values(), self.every_type} - {""}
+        message = f"is no field of {' or '.join(sorted(types)) or 'any type'}"
+        return [
+            Fault(f"field.{name}", "unknown", message) for name in self.fields if name not in known
+        ]
+
+    def _declared(self) -> list[JobType]:
+        """Return the types that rows may become."""
         names = {*self.types.values(), self.every_type} - {""}
-        declared = [registry.get(name) for name in names] if names else registry.all_types()
-        return sorted({name for one in declared for name in one.payload_model.model_fields})
+        return [registry.get(name) for name in names] if names else list(registry.all_types())
+
+
+def _aliases(model: type[JobPayload]) -> list[str]:
+    """Return the fields' names in payloads."""
+    return list(model.model_json_schema().get("properties", {}))
 
 
 class RowFaulty(Exception):

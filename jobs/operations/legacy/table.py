@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,9 @@ class LegacyTable:
         present = {column.name for column in described}
         if key is None:
             raise _invalid("table", "no_key", f"{name} has no primary key of one column")
+        if _has_null(database, name, key):
+            message = f"{name} has rows without {key}: give them one, or delete them"
+            raise _invalid("table", "no_key", message)
         columns = {
             role: found
             for role, names in shape.columns.items()
@@ -72,7 +76,7 @@ class LegacyTable:
             f"SELECT {', '.join(parts)} FROM {quote(self.name)} {where}"
             f" ORDER BY {quote(self.key)} LIMIT {CHUNK}"
         )
-        with connection.cursor() as cursor:
+        with connection.cursor() as cursor, _reading_any_bytes(connection):
             cursor.execute(sql, [] if after is None else [after])
             names = ["key", *self.columns]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -86,6 +90,30 @@ def has_rows(database: str, table: str) -> bool:
             return False
         cursor.execute(f"SELECT 1 FROM {connection.ops.quote_name(table)} LIMIT 1")
         return cursor.fetchone() is not None
+
+
+def _has_null(database: str, table: str, key: str) -> bool:
+    """Say whether rows have no key, as SQLite allows: nothing would tell them apart."""
+    connection = connections[database]
+    quote = connection.ops.quote_name
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT 1 FROM {quote(table)} WHERE {quote(key)} IS NULL LIMIT 1")
+        return cursor.fetchone() is not None
+
+
+@contextmanager
+def _reading_any_bytes(connection: Any) -> Iterator[None]:
+    """Read text of SQLite's that is no UTF-8, with lone surrogates: so one row is refused, not all."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    client = connection.connection
+    before = client.text_factory
+    client.text_factory = lambda data: data.decode(errors="surrogateescape")
+    try:
+        yield
+    finally:
+        client.text_factory = before
 
 
 def _column_sql(role: str, column: str) -> str:

@@ -23,6 +23,7 @@ from jobs.testing import run_job
 from tenants.models import AuditEntry, Firm
 from tests.jobs.management.conftest import Run
 from tests.queue_kit import rows
+from tests.support.databases import sqlite_only
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("U-07")]
 
@@ -267,6 +268,60 @@ def test_django_qs_tasks_become_history_and_nothing_is_unpickled(
     # Without its payload nobody could run it again from a dead letter.
     assert (failed.status, failed.attempts, failed.max_attempts) == ("failed", 4, 4)
     assert receipts == []
+
+
+@sqlite_only
+def test_a_row_of_damaged_bytes_is_skipped_alone_and_not_shown(import_emails: Import) -> None:
+    damaged = "CAST(x'7b2263616e617279ff227d' AS text)"
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE email_processing_jobs ADD COLUMN payload text")
+        one = "WHERE id = '00000000-0000-4000-8000-00000000000{}'"
+        cursor.execute(f"UPDATE email_processing_jobs SET payload = {damaged} {one.format(1)}")
+        cursor.execute(
+            f"UPDATE email_processing_jobs SET error_message = {damaged} {one.format(4)}"
+        )
+        cursor.execute(
+            f"UPDATE email_processing_jobs SET result_summary = {damaged} {one.format(3)}"
+        )
+        cursor.execute(f"UPDATE email_processing_jobs SET status = {damaged} {one.format(6)}")
+    done = import_emails("--json")
+    assert done.code == 0, done.err
+    assert skipped(done)[0][0] == "00000000-0000-4000-8000-000000000001"
+    assert (done.json["enqueued"], done.json["skipped"]) == (1, 3)
+    assert done.json["history"] == {"completed": 1, "failed": 1}
+    assert "canary" not in done.out + done.err
+    found = {one.status: one for one in rows(JobQueue)}
+    assert found["failed"].last_error.startswith('{"canary')
+    shown = import_emails()
+    assert (shown.code, "canary" in shown.out + shown.err) == (0, False)
+
+
+@sqlite_only
+def test_a_table_with_rows_that_nothing_tells_apart_is_refused(
+    run: Callable[..., Run], firm: Firm
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE old (id text PRIMARY KEY, status text)")
+        cursor.execute("INSERT INTO old VALUES (NULL, 'pending')")
+    done = run("import_legacy_jobs", "--from", "per_type", "--table", "old", "--firm", firm.slug)
+    assert (done.code, "old has rows without id" in done.err) == (1, True), done.err
+
+
+def test_a_row_whose_id_is_too_long_is_skipped_alone(run: Callable[..., Run], firm: Firm) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE old (id text PRIMARY KEY, status text)")
+        cursor.execute("INSERT INTO old VALUES ('a', 'pending'), (%s, 'pending')", ["b" * 200])
+    of_table = ("--from", "per_type", "--table", "old", "--firm", firm.slug)
+    done = run("import_legacy_jobs", *of_table, "--job-type", "noop", "--json")
+    assert (done.code, done.json["enqueued"]) == (0, 1), done.err
+    assert skipped(done) == [("b" * 200, "id", "too_long")]
+
+
+def test_a_field_that_no_type_has_is_refused(import_emails: Import) -> None:
+    done = import_emails("--field", "conection_id=connection_id")
+    assert done.code == 1
+    assert "field.conection_id: is no field of email_processing" in done.err
+    assert rows(JobQueue) == []
 
 
 def test_reasons_are_counted_all_and_named_some(
