@@ -146,9 +146,9 @@ class DeleteUserPayload(JobPayload):
 )
 def delete_firm(payload: DeleteFirmPayload, ctx: JobContext) -> None:
     """Delete a firm's rows, for a while at a time; wait for its jobs in flight to end."""
+    deleter = deletion_steps.deleter_of(ctx.firm, ctx.job_id, ctx.fence)
     if payload.export_job_id is not None and not deletion.is_exported(payload.export_job_id):
         raise Snooze("Waits for the export", seconds=IN_FLIGHT_SECONDS)
-    deleter = deletion_steps.Deleter(ctx.job_id, ctx.firm_id, ctx.fence)
     until = time.monotonic() + BULK_SECONDS
     while not (step := deletion_steps.firm_step(payload.firm_id, deleter)).is_over:
         ctx.heartbeat()
@@ -165,7 +165,7 @@ def delete_firm(payload: DeleteFirmPayload, ctx: JobContext) -> None:
 )
 def delete_user(payload: DeleteUserPayload, ctx: JobContext) -> None:
     """Delete a user's jobs in one pass over all jobs, then the user."""
-    deleter = deletion_steps.Deleter(ctx.job_id, ctx.firm_id, ctx.fence)
+    deleter = deletion_steps.deleter_of(ctx.firm, ctx.job_id, ctx.fence)
     if deletion_steps.delete_jobs(payload.user_id, deleter, ctx.heartbeat):
         raise Snooze(seconds=IN_FLIGHT_SECONDS)
     deletion_steps.end_user(payload.user_id, deleter)

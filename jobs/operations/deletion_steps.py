@@ -24,7 +24,7 @@ from jobs.engine.delete_owned import (
     stop_jobs_of_firm,
 )
 from jobs.engine.transactions import in_transaction
-from jobs.errors import Cancel, LeaseLost
+from jobs.errors import Cancel, Fatal, LeaseLost
 from jobs.models import JobQueue
 from tenants.audit import SERVICE, record_operation
 from tenants.models import Firm
@@ -52,6 +52,18 @@ class Step:
     waits: bool = False
     # The last id that was read; None at the end of a pass.
     after: UUID | None = None
+
+
+def deleter_of(firm: Firm, job_id: UUID, lease_token: int) -> Deleter:
+    """Return the deleter that a job of this firm is.
+
+    Raises:
+        Fatal: the firm is not the system firm. Its developers may enqueue any type, and a deletion
+            reaches beyond their firm.
+    """
+    if not firm.is_system:
+        raise Fatal("only a job of the system firm may delete a firm or a user")
+    return Deleter(job_id, firm.pk, lease_token)
 
 
 def firm_step(firm_id: int, deleter: Deleter) -> Step:

@@ -251,6 +251,24 @@ def test_a_worker_that_lost_its_lease_deletes_nothing(firm: Firm) -> None:
     assert rows_of(firm.pk) == before
 
 
+@pytest.mark.parametrize("job_type", ["delete_firm", "delete_user"])
+def test_a_job_of_another_firm_than_the_system_firm_deletes_nothing(
+    firm: Firm, other_firm: Firm, job_type: str
+) -> None:
+    # As a firm's developer may enqueue it, over REST and in the admin.
+    user = UserFactory(is_active=False, member_of=other_firm)
+    kept = JobQueueFactory(firm=other_firm, user=user, status="completed")
+    Firm.objects.filter(pk=other_firm.pk).update(active=False)
+    named = {"delete_firm": {"firm_id": other_firm.pk}, "delete_user": {"user_id": str(user.pk)}}
+    ended = run_job(enqueue(job_type, named[job_type], firm=firm).job)
+    assert ended.status == "dlq"
+    assert "only a job of the system firm" in ended.last_error
+    with all_firms("test"):
+        assert JobQueue.objects.filter(pk=kept.pk).exists()
+    assert Firm.objects.filter(pk=other_firm.pk).exists()
+    assert get_user_model().objects.filter(pk=user.pk).exists()
+
+
 def test_what_cannot_be_deleted_is_refused_by_name(firm: Firm) -> None:
     user = UserFactory(username="a@x.example")
     with pytest.raises(ReasonMissing):
