@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -49,11 +49,15 @@ def requeue_pending(job_id: UUID) -> None:
 
 @dataclass(frozen=True)
 class Restart:
-    """What a restart changes; None keeps the value. `payload` is checked JSON text."""
+    """What a restart changes; None keeps the value. `payload` is checked JSON text.
+
+    `derived` has the columns that follow from the payload, as far as they change; of one job alone.
+    """
 
     payload: str | None = None
     payload_version: str | None = None
     priority: int | None = None
+    derived: Mapping[str, str | int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ def restart(job_id: UUID, change: Restart) -> Restarted:
         WrongState: the job has another status.
         KeyHeld: a live job holds the same idempotency key.
     """
+    if change.derived:
+        _derive(job_id, change.derived)
     try:
         restarted = restart_many([job_id], change)
     except IntegrityError as error:
@@ -124,6 +130,14 @@ def restart_many(job_ids: Sequence[UUID], change: Restart) -> list[Restarted]:
         if rows:
             _count_again([(firm_id, dialect.read_uuid(job_id)) for job_id, firm_id, *_ in rows])
     return [Restarted(dialect.read_uuid(job_id), *columns) for job_id, *columns in rows]
+
+
+def _derive(job_id: UUID, columns: Mapping[str, str | int | None]) -> None:
+    """Write these columns: before the restart, which queues the job for what its row says."""
+    run(
+        f"UPDATE jobs_jobqueue SET {', '.join(f'{name} = %s' for name in columns)} WHERE job_id = %s",
+        [*columns.values(), dialects.current().value(Column.UUID, job_id)],
+    )
 
 
 def _count_again(jobs: Sequence[tuple[int, UUID]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
@@ -36,7 +35,7 @@ from jobs.operations.operation import (
     require_reason,
     restarts_counted,
 )
-from jobs.operations.payloads import check_payload, payload_difference
+from jobs.operations.payloads import edited_columns, payload_difference
 from jobs.states import OPEN_RESOLUTIONS, NotificationEvent, Priority, Resolution
 from tenants.audit import as_actor
 from tenants.models import Firm
@@ -245,10 +244,10 @@ def _resolve(
 def checked_restart(
     job: JobQueue, payload: Mapping[str, Any] | None, priority: int | None = None
 ) -> Restart:
-    """Return what to change in the job.
+    """Return what to change in the job; its lock and limit keys follow the payload.
 
     Raises:
-        PayloadInvalid: the payload or the priority is refused.
+        PayloadInvalid: the payload or the priority is refused, or the idempotency key would change.
     """
     if priority is not None and (
         faults := number_faults("priority", priority, min(Priority), max(Priority))
@@ -256,10 +255,10 @@ def checked_restart(
         raise PayloadInvalid(job.job_type, faults)
     if payload is None:
         return Restart(priority=priority)
-    text, _ = check_payload(job, payload)
-    return Restart(
-        payload=text, payload_version=str(json.loads(text)["version"]), priority=priority
-    )
+    text, columns = edited_columns(job, payload)
+    del columns["payload"]
+    version = columns.pop("payload_version")
+    return Restart(payload=text, payload_version=version, priority=priority, derived=columns)
 
 
 def difference(job: JobQueue, change: Restart) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -270,4 +269,5 @@ def difference(job: JobQueue, change: Restart) -> tuple[dict[str, Any], dict[str
         before["priority"], after["priority"] = job.priority, change.priority
     if change.payload is not None:
         before["payload"], after["payload"] = payload_difference(job.payload, change.payload)
-    return before, after
+    before |= {name: getattr(job, name) for name in change.derived}
+    return before, {**after, **change.derived}

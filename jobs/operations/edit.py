@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -10,26 +9,19 @@ from uuid import UUID
 
 from django.db import transaction
 
-from jobs import registry
 from jobs.engine.admission import admit
 from jobs.engine.clock import database_now
-from jobs.engine.job_arguments import MAX_UNITS, key_faults
 from jobs.engine.job_wait import read_job
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.redaction import canonical_json
 from jobs.engine.requeue import requeue_pending
 from jobs.engine.value_faults import moment_faults, number_faults
 from jobs.engine.wakeup import wake
-from jobs.errors import EditInvalid, Fault, PayloadInvalid, WrongState
+from jobs.errors import EditInvalid, Fault, WrongState
 from jobs.models import JobQueue
 from jobs.operations.operation import By, audit, get_for_update, operation
-from jobs.operations.payloads import check_payload, payload_difference
-from jobs.payload_validator import JobPayload, parse_payload
-from jobs.registry import JobType
+from jobs.operations.payloads import edited_columns, payload_difference
 from jobs.states import Priority, Status
-
-# What a type may derive from the payload. Where the caller of enqueue gave another, that one stays.
-DERIVED = ("lock_key", "limit_key", "limit_units", "idempotency_key")
 
 
 @operation
@@ -66,7 +58,7 @@ def edit(
         columns["scheduled_at"] = database_now() if run_now else scheduled_at
     text = ""
     if payload is not None:
-        text, of_payload = _payload_columns(row, payload)
+        text, of_payload = edited_columns(row, payload)
         columns |= of_payload
     changed = {name: value for name, value in columns.items() if _differs(row, name, value)}
     if changed:
@@ -105,47 +97,6 @@ def _check(
             faults.append(Fault("scheduled_at", "after_expiry", message))
     if faults:
         raise EditInvalid(faults)
-
-
-def _payload_columns(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the payload's JSON text, and every column that follows from it."""
-    declared = registry.get(job.job_type)
-    text, model = check_payload(job, payload)
-    whole = json.loads(text)
-    faults = []
-    if model.correlation_id != job.correlation_id:
-        message = "cannot be changed: the job is found by it"
-        faults.append(Fault("correlation_id", "not_possible", message))
-    derived = _derived(job, declared, model)
-    if (key := derived.pop("idempotency_key", None)) is not None:
-        message = (
-            f"would change the idempotency key from {job.idempotency_key!r} to {key!r}: "
-            "cancel this job and enqueue another"
-        )
-        faults.append(Fault("payload", "changes_idempotency_key", message))
-    for name in ("lock_key", "limit_key"):
-        if derived.get(name) is not None:
-            faults += key_faults(name, derived[name])
-    if "limit_units" in derived:
-        faults += number_faults("limit_units", derived["limit_units"], 1, MAX_UNITS)
-    if faults:
-        raise PayloadInvalid(job.job_type, faults)
-    return text, {"payload": whole, "payload_version": str(whole["version"]), **derived}
-
-
-def _derived(job: JobQueue, declared: JobType, new: JobPayload) -> dict[str, Any]:
-    """Return what the type derives from the new payload, as far as it differs."""
-    try:
-        old = parse_payload(declared, json.dumps(job.payload, default=str), job.firm_id)
-    except PayloadInvalid:
-        # The code no longer reads it; that the caller gave a key cannot be seen then.
-        old = None
-    derived = {}
-    for name in DERIVED:
-        derive, now = getattr(declared, name), getattr(job, name)
-        if callable(derive) and (old is None or derive(old) == now) and derive(new) != now:
-            derived[name] = derive(new)
-    return derived
 
 
 def _store(job: JobQueue, changed: Mapping[str, Any]) -> None:

@@ -8,32 +8,67 @@ from typing import Any
 
 from interfaces.stored_json import UnreadableJSON
 from jobs import registry
+from jobs.engine.job_arguments import MAX_UNITS, key_faults
 from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faults
-from jobs.errors import PayloadInvalid
+from jobs.engine.value_faults import number_faults
+from jobs.errors import Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.payload_validator import JobPayload, encode_payload, parse_payload
+from jobs.registry import JobType
+from jobs.states import Status
+
+# What a type may derive from the payload. Where the caller of enqueue gave another, that one stays.
+DERIVED = ("lock_key", "limit_key", "limit_units", "idempotency_key")
 
 
-def check_payload(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, JobPayload]:
-    """Return the whole edited payload of a job as JSON text and as its type's model.
-
-    Without envelope it gets the job's, and the version that the type has now.
+def edited_columns(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the JSON text of an edited payload, and every column of the job that follows from it.
 
     Raises:
-        PayloadInvalid: it is refused, or holds the mask that hides a secret.
+        PayloadInvalid: the payload is refused, or would change the idempotency key.
     """
     declared = registry.get(job.job_type)
-    if isinstance(payload, Mapping):
-        envelope = {
-            "tenant_id": job.firm_id,
-            "version": declared.version,
-            "correlation_id": job.correlation_id,
-        }
-        payload = {**envelope, **payload}
-    text = encode_payload(declared, payload)
-    if faults := redaction_faults(payload):
+    text, model = _check(job, payload)
+    whole = json.loads(text)
+    faults = []
+    waits = job.status == Status.PENDING
+    if waits and model.correlation_id != job.correlation_id:
+        message = "cannot be changed: the job is found by it"
+        faults.append(Fault("correlation_id", "not_possible", message))
+    derived = _derived(job, declared, model)
+    if (key := derived.pop("idempotency_key", None)) is not None:
+        instead = "cancel this job" if waits else "discard this dead letter"
+        message = (
+            f"would change the idempotency key from {job.idempotency_key!r} to {key!r}: "
+            f"{instead} and enqueue another"
+        )
+        faults.append(Fault("payload", "changes_idempotency_key", message))
+    for name in ("lock_key", "limit_key"):
+        if derived.get(name) is not None:
+            faults += key_faults(name, derived[name])
+    if "limit_units" in derived:
+        faults += number_faults("limit_units", derived["limit_units"], 1, MAX_UNITS)
+    if faults:
         raise PayloadInvalid(job.job_type, faults)
-    return text, parse_payload(declared, text, job.firm_id)
+    return text, {"payload": whole, "payload_version": str(whole["version"]), **derived}
+
+
+def _derived(job: JobQueue, declared: JobType, new: JobPayload) -> dict[str, Any]:
+    """Return what the type derives from the new payload, as far as it differs."""
+    try:
+        old = parse_payload(declared, json.dumps(job.payload, default=str), job.firm_id)
+    except PayloadInvalid:
+        # The code no longer reads it; that the caller gave a key cannot be seen then.
+        old = None
+    derived = {}
+    for name in DERIVED:
+        derive, now = getattr(declared, name), getattr(job, name)
+        if not callable(derive) or derive(new) == now:
+            continue
+        # What guards the work follows the payload; the key that others count on stays.
+        if name != "idempotency_key" if old is None else derive(old) == now:
+            derived[name] = derive(new)
+    return derived
 
 
 def why_refused(job: JobQueue) -> str:
@@ -58,6 +93,28 @@ def payload_difference(old: object, new: str) -> tuple[object, object]:
     """
     before, after = _changed_fields(old, json.loads(new))
     return redact_secrets(before), redact_secrets(after)
+
+
+def _check(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, JobPayload]:
+    """Return the whole edited payload of a job as JSON text and as its type's model.
+
+    Without envelope it gets the job's, and the version that the type has now.
+
+    Raises:
+        PayloadInvalid: it is refused, or holds the mask that hides a secret.
+    """
+    declared = registry.get(job.job_type)
+    if isinstance(payload, Mapping):
+        envelope = {
+            "tenant_id": job.firm_id,
+            "version": declared.version,
+            "correlation_id": job.correlation_id,
+        }
+        payload = {**envelope, **payload}
+    text = encode_payload(declared, payload)
+    if faults := redaction_faults(payload):
+        raise PayloadInvalid(job.job_type, faults)
+    return text, parse_payload(declared, text, job.firm_id)
 
 
 def _changed_fields(old: object, new: dict[str, Any]) -> tuple[object, dict[str, Any]]:

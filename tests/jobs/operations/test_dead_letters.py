@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import transaction
 
 from jobs.errors import Fatal, KeyHeld, PayloadInvalid
+from jobs.models import JobQueue
 from jobs.operations.bulk import BulkSpec, start
 from jobs.queries.bulk import Selection
 from jobs.queue import discard, enqueue, pause, reprocess
 from jobs.registry import job
 from jobs.states import BulkOperation, Status
 from tenants.models import AuditEntry, Firm
-from tenants.scope import firm_scope
+from tenants.scope import all_firms, firm_scope
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.jobs.engine.conftest import Add, WorkPayload
-from tests.queue_kit import dead_letters, escalate_without_notice, row, work_off
+from tests.queue_kit import (
+    dead_letters,
+    escalate_without_notice,
+    row,
+    rows,
+    take,
+    take_one,
+    work_off,
+)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -61,6 +71,72 @@ def test_a_mended_payload_needs_no_envelope(firm: Firm, add: Add) -> None:
     assert row(dead).payload == {**before, "name": "mended"}
     work_off()
     assert row(dead).status == Status.COMPLETED
+
+
+class KeyedPayload(WorkPayload):
+    """What the keys of a job derive from."""
+
+    number: int = 1
+
+
+@pytest.fixture
+def keyed_dead(work_types: None, add: Add) -> UUID:
+    """Return a dead job whose keys its type derives from the payload."""
+
+    @job(
+        "test.keyed",
+        category="sync",
+        payload=KeyedPayload,
+        lock_key=lambda p: p.name,
+        limit_key=lambda p: f"box:{p.name}",
+        limit_units=lambda p: p.units,
+        idempotency_key=lambda p: f"keyed:{p.number}",
+    )
+    def keyed(payload: KeyedPayload, ctx: object) -> None:
+        raise Fatal("never")
+
+    dead = add("test.keyed", "a")
+    work_off()
+    return dead
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_keys_of_a_job_follow_its_mended_payload(keyed_dead: UUID, add: Add) -> None:
+    holder = add("test.locked", "b")
+    assert take_one().job_id == holder
+    (letter,) = dead_letters()
+    reprocess(letter.pk, payload={"name": "b", "units": 2})
+    mended = row(keyed_dead)
+    assert (mended.lock_key, mended.limit_key, mended.limit_units) == ("b", "box:b", 2)
+    # The other job has the lock.
+    assert take() == []
+    (entry,) = rows(AuditEntry)
+    assert {"lock_key": "a", "limit_key": "box:a"}.items() <= entry.before.items()
+    assert {"lock_key": "b", "limit_key": "box:b"}.items() <= entry.after.items()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_mended_payload_that_would_change_the_idempotency_key_is_refused(
+    keyed_dead: UUID,
+) -> None:
+    (letter,) = dead_letters()
+    with pytest.raises(PayloadInvalid, match="discard this dead letter") as refused:
+        reprocess(letter.pk, payload={"name": "a", "number": 2})
+    assert [(fault["field"], fault["code"]) for fault in refused.value.errors] == [
+        ("payload", "changes_idempotency_key")
+    ]
+    assert row(keyed_dead).status == Status.DLQ
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_payload_that_is_no_longer_read_is_mended_under_its_idempotency_key(
+    keyed_dead: UUID,
+) -> None:
+    with all_firms("test"):
+        JobQueue.objects.filter(pk=keyed_dead).update(payload={"old": True})
+    (letter,) = dead_letters()
+    reprocess(letter.pk, payload={"name": "b", "number": 2})
+    assert (row(keyed_dead).lock_key, row(keyed_dead).live_key) == ("b", "keyed:1")
 
 
 @pytest.mark.django_db(transaction=True)
