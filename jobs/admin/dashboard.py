@@ -13,13 +13,14 @@ from django.urls import reverse
 from jobs.admin.base import list_url
 from jobs.admin.charts import RANGES, charts, range_named
 from jobs.admin.pause import subject_of
-from jobs.admin.trouble import failing_rows, flood_rows, latency_rows
+from jobs.admin.trouble import failing_row, flood_rows, latency_rows
 from jobs.doctor.snapshots import is_pinned, oldest_snapshot
 from jobs.models import CircuitBreaker, Pause
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.held_back import ANYTHING, LimitsInForce
 from jobs.queries.recent_counts import recent_live_jobs
 from jobs.queries.stats import JobCounts, QueueStats, count_jobs, queue_stats
+from jobs.queries.trouble import failing_now
 from jobs.states import Status
 from tenants.admin.base import sees_several_firms
 from tenants.models import Firm
@@ -79,14 +80,15 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     stats, now = queue_stats(live), live.limits.now
     firms = count_jobs("firm_id", live) if by_firm else {}
     blocks = _blocks(live.limits)
-    failing, capped = failing_rows(now)
+    failing = failing_now(now)
     return {
         **context,
         "title": "Queue",
         "tiles": _tiles(stats),
         "counted": since_in_words(live.counted_at, now) if now > live.counted_at else "",
-        "failing": failing,
-        "failing_capped": capped,
+        "failing": [failing_row(one) for one in failing.types],
+        "more_failing": failing.more,
+        "failing_capped": failing.capped,
         "flooding": flood_rows(firms, now) if by_firm else [],
         "lines": [_category_line(category) for category in stats.categories],
         "window_minutes": stats.window_minutes,
@@ -95,6 +97,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "charts": charts(now, shown),
         "latency": latency_rows(shown, now),
         "firms": _firm_lines(firms),
+        "more_firms": max(0, len(firms) - FIRMS_SHOWN),
         "blocks": blocks[:BLOCKS_SHOWN],
         "more_blocks": len(blocks[BLOCKS_SHOWN:]),
         "pinned": _pinned() if sees_all_firms() else "",

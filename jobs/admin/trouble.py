@@ -14,7 +14,7 @@ from jobs.queries.durations import in_words
 from jobs.queries.last_errors import error_in_words
 from jobs.queries.latency import Percentiles, latency
 from jobs.queries.stats import JobCounts
-from jobs.queries.trouble import FailingNow, enqueue_rates, failing_now
+from jobs.queries.trouble import FailingNow, enqueue_rates
 from jobs.states import Category, Measure, Status
 from tenants.models import Firm
 
@@ -61,13 +61,8 @@ class LatencyRow:
     cells: Sequence[tuple[str, str]]
 
 
-def failing_rows(now: datetime) -> tuple[list[FailingRow], bool]:
-    """Return the types that fail now, and whether more failed than were read."""
-    failing = failing_now(now)
-    return [_failing_row(one) for one in failing.types], failing.capped
-
-
-def _failing_row(one: FailingNow) -> FailingRow:
+def failing_row(one: FailingNow) -> FailingRow:
+    """Return what is shown of a type that fails."""
     most = max(one.trend) or 1
     trend, icon = TRENDS[one.rises]
     return FailingRow(

@@ -59,9 +59,13 @@ class FailingNow:
 
 @dataclass(frozen=True)
 class Failing:
-    """The types that fail now, most failures first; `capped`: there were more than were read."""
+    """The types that fail now, most failures first, and how many more there are.
+
+    `capped`: there were more failures than were read.
+    """
 
     types: list[FailingNow]
+    more: int
     capped: bool
 
 
@@ -94,7 +98,8 @@ def failing_now(now: datetime) -> Failing:
     failing.sort(key=lambda one: (-one.recent, one.job_type))
     _add_starts(failing, now)
     _add_errors(failing[:TYPES_SHOWN])
-    return Failing(failing[:TYPES_SHOWN], capped=read == MOST_READ)
+    more = len(failing[TYPES_SHOWN:])
+    return Failing(failing[:TYPES_SHOWN], more, capped=read == MOST_READ)
 
 
 def _add_starts(failing: list[FailingNow], now: datetime) -> None:

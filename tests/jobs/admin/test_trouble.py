@@ -91,6 +91,19 @@ def test_what_fails_is_shown_by_type_with_its_latest_error(member: Client, acme:
     assert "recovered" not in text
 
 
+def test_it_says_how_many_more_types_fail_and_firms_there_are(
+    staff: Client, acme: FirmRows, globex: FirmRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trouble, "TYPES_SHOWN", 1)
+    monkeypatch.setattr("jobs.admin.dashboard.FIRMS_SHOWN", 1)
+    for job_type in ("sync", "ingest", "classify"):
+        failed(acme.firm, 3, job_type)
+    shown = dashboard(staff)
+    assert (len(shown.context["failing"]), len(shown.context["firms"])) == (1, 1)
+    assert "and 2 more</p>" in shown.content.decode()
+    assert "and 1 more</p>" in shown.content.decode()
+
+
 def test_it_says_since_when_a_type_fails_even_for_days(member: Client, acme: FirmRows) -> None:
     failed(acme.firm, 2)
     with all_firms("test"):
