@@ -244,10 +244,10 @@ def _resolve(
 def checked_restart(
     job: JobQueue, payload: Mapping[str, Any] | None, priority: int | None = None
 ) -> Restart:
-    """Return what to change in the job; its lock and limit keys follow the payload.
+    """Return what to change in the job; its keys follow the payload.
 
     Raises:
-        PayloadInvalid: the payload or the priority is refused, or the idempotency key would change.
+        PayloadInvalid: the payload or the priority is refused, or a kept idempotency key would change.
     """
     if priority is not None and (
         faults := number_faults("priority", priority, min(Priority), max(Priority))

@@ -12,7 +12,7 @@ from jobs.engine.job_arguments import MAX_UNITS, key_faults
 from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faults
 from jobs.engine.value_faults import number_faults
 from jobs.errors import Fault, PayloadInvalid
-from jobs.models import JobQueue
+from jobs.models import IdempotencyKey, JobQueue
 from jobs.payload_validator import JobPayload, encode_payload, parse_payload
 from jobs.registry import JobType
 from jobs.states import Status
@@ -25,7 +25,7 @@ def edited_columns(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, dict
     """Return the JSON text of an edited payload, and every column of the job that follows from it.
 
     Raises:
-        PayloadInvalid: the payload is refused, or would change the idempotency key.
+        PayloadInvalid: the payload is refused, or would change an idempotency key that stands.
     """
     declared = registry.get(job.job_type)
     text, model = _check(job, payload)
@@ -36,14 +36,14 @@ def edited_columns(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, dict
         message = "cannot be changed: the job is found by it"
         faults.append(Fault("correlation_id", "not_possible", message))
     derived = _derived(job, declared, model)
-    if (key := derived.pop("idempotency_key", None)) is not None:
+    if "idempotency_key" in derived and (waits or _is_kept(job)):
         instead = "cancel this job" if waits else "discard this dead letter"
         message = (
-            f"would change the idempotency key from {job.idempotency_key!r} to {key!r}: "
-            f"{instead} and enqueue another"
+            f"would change the idempotency key from {job.idempotency_key!r} to "
+            f"{derived.pop('idempotency_key')!r}: {instead} and enqueue another"
         )
         faults.append(Fault("payload", "changes_idempotency_key", message))
-    for name in ("lock_key", "limit_key"):
+    for name in ("lock_key", "limit_key", "idempotency_key"):
         if derived.get(name) is not None:
             faults += key_faults(name, derived[name])
     if "limit_units" in derived:
@@ -69,6 +69,12 @@ def _derived(job: JobQueue, declared: JobType, new: JobPayload) -> dict[str, Any
         if name != "idempotency_key" if old is None else derive(old) == now:
             derived[name] = derive(new)
     return derived
+
+
+def _is_kept(job: JobQueue) -> bool:
+    """Say whether the job's idempotency key stands for it even when it is over."""
+    keys = IdempotencyKey.objects.unscoped("the job is locked")
+    return bool(keys.filter(firm_id=job.firm_id, job_id=job.pk).exists())
 
 
 def why_refused(job: JobQueue) -> str:

@@ -116,16 +116,44 @@ def test_the_keys_of_a_job_follow_its_mended_payload(keyed_dead: UUID, add: Add)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_mended_payload_that_would_change_the_idempotency_key_is_refused(
-    keyed_dead: UUID,
+@pytest.mark.req("D-02")
+def test_the_idempotency_key_follows_unless_a_live_job_holds_the_new_one(
+    keyed_dead: UUID, firm: Firm
 ) -> None:
+    (letter,) = dead_letters()
+    holder = enqueue("test.keyed", {"name": "a", "number": 2}, firm=firm)
+    with pytest.raises(KeyHeld, match=str(holder.job_id)):
+        reprocess(letter.pk, payload={"name": "a", "number": 2})
+    assert (row(keyed_dead).status, row(keyed_dead).idempotency_key) == (Status.DLQ, "keyed:1")
+    reprocess(letter.pk, payload={"name": "a", "number": 3})
+    assert row(keyed_dead).live_key == "keyed:3"
+    assert enqueue("test.keyed", {"name": "a", "number": 3}, firm=firm).job_id == keyed_dead
+    assert enqueue("test.keyed", {"name": "a", "number": 1}, firm=firm).created
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_mended_payload_that_would_change_a_kept_idempotency_key_is_refused(
+    work_types: None, firm: Firm
+) -> None:
+    @job(
+        "test.kept",
+        category="sync",
+        payload=KeyedPayload,
+        idempotency_key=lambda p: f"kept:{p.number}",
+        once_only=True,
+    )
+    def kept(payload: KeyedPayload, ctx: object) -> None:
+        raise Fatal("never")
+
+    dead = enqueue("test.kept", {"name": "a"}, firm=firm).job_id
+    work_off()
     (letter,) = dead_letters()
     with pytest.raises(PayloadInvalid, match="discard this dead letter") as refused:
         reprocess(letter.pk, payload={"name": "a", "number": 2})
     assert [(fault["field"], fault["code"]) for fault in refused.value.errors] == [
         ("payload", "changes_idempotency_key")
     ]
-    assert row(keyed_dead).status == Status.DLQ
+    assert row(dead).status == Status.DLQ
 
 
 @pytest.mark.django_db(transaction=True)
