@@ -154,10 +154,33 @@ def _check_wait(name: str, seconds: float | None) -> None:
     """Refuse a wait that cannot be added to a time.
 
     Raises:
-        ValueError: not a number, or longer than LONGEST_WAIT_SECONDS.
+        TypeError: it cannot be compared with a number.
+        ValueError: it is none, or longer than LONGEST_WAIT_SECONDS.
     """
-    if seconds is not None and not seconds <= LONGEST_WAIT_SECONDS:
+    try:
+        is_short = seconds is None or seconds <= LONGEST_WAIT_SECONDS
+    except TypeError:
+        kind = type(seconds).__name__
+        raise TypeError(f"{name} must be a number of seconds, not {kind}") from None
+    except ArithmeticError:  # of a Decimal that is no number
+        is_short = False
+    if not is_short:
         raise ValueError(f"{name} must be a number of at most {LONGEST_WAIT_SECONDS:,} seconds")
+
+
+def _check_until(until: object) -> None:
+    """Refuse what is no moment that the databases have.
+
+    Raises:
+        TypeError: it is no time.
+        ValueError: it has no time zone, or lies in another year.
+    """
+    if not isinstance(until, datetime):
+        raise TypeError(f"Snooze(until=) takes an aware datetime, not {type(until).__name__}")
+    if until.tzinfo is None:
+        raise ValueError("Snooze(until=) takes an aware datetime")
+    if not is_in_range(until):
+        raise ValueError(f"Snooze(until=) takes {YEARS}, not {until.year}")
 
 
 class HandlerError(JobError, code="handler_error"):
@@ -189,10 +212,8 @@ class Snooze(HandlerError, code="snooze"):
         if (until is None) == (seconds is None):
             raise ValueError("Snooze takes either until or seconds")
         _check_wait("seconds", seconds)
-        if until is not None and until.tzinfo is None:
-            raise ValueError("Snooze(until=) takes an aware datetime")
-        if until is not None and not is_in_range(until):
-            raise ValueError(f"Snooze(until=) takes {YEARS}, not {until.year}")
+        if until is not None:
+            _check_until(until)
         super().__init__(message)
         self.until = until
         self.seconds = seconds

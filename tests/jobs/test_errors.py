@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -98,6 +99,26 @@ def test_a_wait_is_a_number_the_database_can_add(seconds: float):
         Retryable("busy", retry_after=seconds)
     with pytest.raises(ValueError, match="seconds"):
         Snooze(seconds=seconds)
+
+
+@pytest.mark.req("J-10", "J-11")
+@pytest.mark.parametrize("wrong", ["5", timedelta(minutes=5), datetime(2030, 1, 1, tzinfo=UTC)])
+def test_a_wait_that_is_no_number_is_refused_by_name(wrong: object):
+    kind = type(wrong).__name__
+    with pytest.raises(TypeError, match=f"^retry_after must be a number of seconds, not {kind}$"):
+        Retryable("busy", retry_after=wrong)  # type: ignore[arg-type]  # that is what is tested
+    with pytest.raises(TypeError, match=f"^seconds must be a number of seconds, not {kind}$"):
+        Snooze(seconds=wrong)  # type: ignore[arg-type]  # that is what is tested
+    with pytest.raises(ValueError, match=r"^retry_after must be a number of at most "):
+        Retryable("busy", retry_after=Decimal("NaN"))  # type: ignore[arg-type]  # that, too
+
+
+@pytest.mark.req("J-11")
+@pytest.mark.parametrize("wrong", ["2030-01-01T00:00:00Z", date(2030, 1, 1), 5])
+def test_a_snooze_until_what_is_no_time_is_refused_by_name(wrong: object):
+    refused = rf"^Snooze\(until=\) takes an aware datetime, not {type(wrong).__name__}$"
+    with pytest.raises(TypeError, match=refused):
+        Snooze(until=wrong)  # type: ignore[arg-type]  # that is what is tested
 
 
 @pytest.mark.req("J-11")
