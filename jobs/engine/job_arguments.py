@@ -58,7 +58,8 @@ def _key_of_user(user: Any) -> Any:
     """
     try:
         key = JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
-    except TypeError as error:  # the field of a UUID, for what is neither text nor a number
+    # TypeError: of the field of a UUID, for what is neither text nor a number.
+    except (TypeError, OverflowError) as error:
         raise ValidationError("no user can have this id") from error
     # The databases cannot be asked for these.
     beyond = isinstance(key, int) and not -MOST_ID <= key <= MOST_ID

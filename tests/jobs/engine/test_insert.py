@@ -224,6 +224,7 @@ ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
     ({"user": -1}, "user", "unknown"),
     ({"user": "ada"}, "user", "wrong_type"),
     ({"user": []}, "user", "wrong_type"),
+    ({"user": float("inf")}, "user", "wrong_type"),
     ({"idempotency_key": UUID(int=1)}, "idempotency_key", "wrong_type"),
     ({"idempotency_key": 7}, "idempotency_key", "wrong_type"),
     ({"idempotency_key": "\ud800"}, "idempotency_key", "surrogate"),
