@@ -127,12 +127,12 @@ class CheckedThreads(ThreadPoolExecutor):
         return super().submit(_checked, partial(fn, *args, **kwargs))
 
 
-def use_checked_threads(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the calls of this process's only event loop on such threads."""
-    loop.set_default_executor(CheckedThreads(thread_name_prefix="to-thread"))
+def checked_threads() -> CheckedThreads:
+    """Return such threads for this process's only event loop; from now on `sync_to_async` uses others."""
     SyncToAsync.single_thread_executor = CheckedThreads(
         max_workers=1, thread_name_prefix="sync-to-async"
     )
+    return CheckedThreads(thread_name_prefix="to-thread")
 
 
 DATABASE_THREADS = IdleThreads(MAX_THREADS, IDLE_SECONDS)

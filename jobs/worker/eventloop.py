@@ -22,7 +22,7 @@ from django.db import connection
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Outcome
 from jobs.errors import Cancel, JobTimeout, LeaseLost
-from jobs.execution.async_bridge import use_checked_threads
+from jobs.execution.async_bridge import checked_threads
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute
 from jobs.worker.threads import Runner, StopReason
@@ -34,7 +34,18 @@ BLOCKED_CHECKS = 200
 
 
 class _SharedLoop(asyncio.SelectorEventLoop):
-    """The loop that all handlers share, with the threads of its default executor."""
+    """The loop that all handlers share; none of them replaces its threads, or how it makes tasks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        super().set_task_factory(_create_task)
+        super().set_default_executor(checked_threads())
+
+    def set_task_factory(self, factory: object) -> None:
+        """Do nothing: tasks of all handlers would outlive them, or could not be made."""
+
+    def set_default_executor(self, executor: object) -> None:
+        """Do nothing: every handler would use these threads, also when they have ended."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """Do nothing: a handler would end the threads of all others, for good."""
@@ -56,8 +67,6 @@ class EventLoop:
         with self._starting:
             if self._loop is None:
                 self._loop = _SharedLoop()
-                self._loop.set_task_factory(_create_task)
-                use_checked_threads(self._loop)
                 self._start_thread("event-loop", self._serve)
         self._loop.call_soon_threadsafe(function, *arguments)
 

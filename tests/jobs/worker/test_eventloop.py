@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
@@ -180,6 +181,22 @@ def test_a_handler_that_shuts_the_threads_beside_the_loop_down_takes_them_from_n
     assert [row(job_id).result for job_id in ids] == [5, 5]
 
 
+@pytest.mark.req("W-04")
+def test_threads_of_its_own_that_a_handler_gives_the_loop_are_for_no_later_handler(
+    firm: Firm,
+) -> None:
+    async def replace(payload: NumberPayload, ctx: JobContext) -> int:
+        if payload.number == 0:
+            with ThreadPoolExecutor(1) as pool:
+                asyncio.get_running_loop().set_default_executor(pool)
+        return await asyncio.to_thread(lambda: 5)
+
+    declare(replace)
+    ids = add(firm, 2)
+    worker_loop(concurrency=1).run()
+    assert [row(job_id).result for job_id in ids] == [5, 5]
+
+
 @pytest.mark.req("J-14")
 def test_a_handler_that_refuses_to_be_cancelled_ends_its_worker_and_costs_no_other_its_attempt(
     firm: Firm, monkeypatch: pytest.MonkeyPatch
@@ -311,6 +328,21 @@ def test_tasks_that_a_handler_leaves_behind_end_with_it(firm: Firm) -> None:
     left: list[asyncio.Task[Any]] = []
 
     async def careless(payload: NumberPayload, ctx: JobContext) -> None:
+        left.append(asyncio.create_task(asyncio.sleep(FOR_EVER)))
+
+    declare(careless)
+    add(firm)
+    worker_loop().run()
+    wait_until(left[0].cancelled, "the end of the task")
+
+
+def test_tasks_end_with_their_handler_where_another_one_replaced_how_the_loop_makes_them(
+    firm: Firm,
+) -> None:
+    left: list[asyncio.Task[Any]] = []
+
+    async def careless(payload: NumberPayload, ctx: JobContext) -> None:
+        asyncio.get_running_loop().set_task_factory(None)
         left.append(asyncio.create_task(asyncio.sleep(FOR_EVER)))
 
     declare(careless)
