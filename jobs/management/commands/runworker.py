@@ -22,6 +22,7 @@ from jobs.management.reload import run_reloading
 from jobs.management.streams import open_missing_streams
 from jobs.management.worker_arguments import add_ending, add_processes, add_serving
 from jobs.worker.health import serve_health
+from jobs.worker.left_behind import end_all_the_same
 from jobs.worker.running_slots import RunningSlots
 from jobs.worker.signals import stop_on_sigterm
 from jobs.worker.state import is_mistake
@@ -145,6 +146,7 @@ def _serve(
         os._exit(EXIT_REPLACE_ME)
     # The collection at exit would go through everything that was ever imported.
     gc.freeze()
+    end_all_the_same(0)
     return 0
 
 

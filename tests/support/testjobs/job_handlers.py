@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -291,3 +292,9 @@ def hear_nothing(payload: WorkPayload, ctx: JobContext) -> dict[str, int]:
         except BaseException:  # noqa: BLE001 - that is how it refuses to hear
             continue
     return {"attempt": ctx.attempt}
+
+
+@job("process.leaves_thread", category=Category.NOTIFICATIONS, payload=WorkPayload)
+def leave_a_thread(payload: WorkPayload, ctx: JobContext) -> None:
+    """Leave a call that never ends to a thread."""
+    ThreadPoolExecutor(1).submit(time.sleep, 3600)

@@ -1,0 +1,31 @@
+"""Ends the process of a worker that is done, where handlers left something running in it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from contextlib import suppress
+
+# For what still runs on threads, and for what is called at the exit of the process.
+LEFT_BEHIND_SECONDS = 5.0
+
+
+def end_all_the_same(code: int) -> None:
+    """End this process with `code` in a while, if it has not ended by itself.
+
+    Python waits without an end for the threads of an executor that a handler left, and for those
+    that are no daemons. Nobody else would end it: its worker has settled or released its jobs.
+    """
+    threading.Thread(target=_end, args=(code,), name="end-all-the-same", daemon=True).start()
+
+
+def _end(code: int) -> None:
+    time.sleep(LEFT_BEHIND_SECONDS)
+    # A handler may have left the logging broken, too.
+    with suppress(Exception):
+        logging.getLogger("jobs").warning(
+            "the worker's process does not wait for a thread, or an exit hook, that a handler left behind"
+        )
+    os._exit(code)
