@@ -1,4 +1,4 @@
-"""What a process that runs jobs for another one does first."""
+"""What a process that runs jobs for another one does first, and how one that a handler forked ends."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sys
+import traceback
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
@@ -34,3 +35,27 @@ def limit_memory(limit: int) -> None:
     # Where the machine itself runs out, the kernel should end this process first.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def this_process() -> int:
+    """Return what tells this process from one that is forked from it."""
+    return os.getpid()
+
+
+def end_if_forked(process: int, error: BaseException | None = None) -> None:
+    """End this process where a handler that began in `process` forked it, and let it come back.
+
+    It holds copies of all that its parent is about to run, and would run them beside it.
+    """
+    if os.getpid() == process:
+        return
+    if error is None:
+        os._exit(0)
+    if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):
+        os._exit((error.code or 0) & 0xFF)
+    # Not by way of sys.stderr, whose lock another thread may have held at the fork.
+    with contextlib.suppress(BaseException):
+        raised = "".join(traceback.format_exception_only(error))
+        text = f"a process that a handler forked ends with {raised}"
+        os.write(2, text.encode(errors="backslashreplace"))
+    os._exit(1)

@@ -47,6 +47,7 @@ from jobs.errors import (
     UnknownJobType,
     deciding,
 )
+from jobs.execution.child_process import end_if_forked, this_process
 from jobs.execution.connections import (
     atomic_connections,
     drop_open_transactions,
@@ -130,7 +131,7 @@ def _execute(
     declared = registry.find(claim.job_type)
     outer_id, outer_job = set_correlation_id(claim.correlation_id), set_current_job(claim)
     # Only a test runs handlers inside a transaction of its own.
-    outer = atomic_connections()
+    outer, process = atomic_connections(), this_process()
     try:
         if declared is None or declared.leaves_to_newer_code(claim.payload_version):
             return _unknown(claim, declared)
@@ -138,8 +139,10 @@ def _execute(
             return Canceled("canceled before it started")
         _require_owner(claim)
         outcome = _run(claim, declared, ctx, signals, run_async)
+        end_if_forked(process)
         require_no_transaction(outer)
     except BaseException as raised:  # noqa: BLE001 - whatever a handler raises is its outcome
+        end_if_forked(process, raised)
         error = drop_open_transactions(raised, outer)
         if attempt is not None:
             attempt.error = error

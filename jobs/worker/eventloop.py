@@ -23,6 +23,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Outcome
 from jobs.errors import Cancel, JobTimeout, LeaseLost
 from jobs.execution.async_bridge import checked_threads
+from jobs.execution.child_process import end_if_forked, this_process
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute
 from jobs.worker.threads import Runner, StopReason
@@ -210,7 +211,11 @@ def _create_task(
 
 async def _guarded(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
     """Return what the handler returns or raises: a raised SystemExit would end the loop itself."""
+    process = this_process()
     try:
-        return await coroutine, None
+        result = await coroutine
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
+        end_if_forked(process, error)
         return None, error
+    end_if_forked(process)
+    return result, None

@@ -7,8 +7,10 @@ import signal
 import psutil  # type: ignore[import-untyped]  # its types are a package of their own
 import pytest
 
+from jobs.queue import EnqueueSpec
 from jobs.states import QUARANTINE_DEATHS, Status
 from tests.queue_kit import change
+from tests.support.effectjobs.forks import TYPES
 from tests.support.scenario import Scenario
 from tests.support.workers import Fleet
 
@@ -49,3 +51,16 @@ def test_they_end_with_their_worker(queue: Scenario, fleet: Fleet) -> None:
     started = [int(pid) for pid in queue.journal.starts()[0].label.split()]
     assert len(started) == 3
     assert not [pid for pid in started if psutil.pid_exists(pid)]
+
+
+@pytest.mark.parametrize("job_type", TYPES)
+def test_one_that_is_forked_ends_where_it_comes_back_from_its_handler(
+    queue: Scenario, fleet: Fleet, job_type: str
+) -> None:
+    (job_id,) = queue.enqueue([EnqueueSpec(job_type)])
+
+    worker = fleet.start("--burst", supervised=True)
+    assert worker.wait_for_exit(90) == 0
+
+    assert queue.row(job_id).result == {"returns": 0, "raises": 1, "exits": 3}
+    assert "ValueError: raised in a fork" in worker.log()

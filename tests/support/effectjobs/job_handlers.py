@@ -20,9 +20,10 @@ from jobs.queue import EnqueueSpec
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.states import Category
-from tests.support.effectjobs import rehearsed
+from tests.support.effectjobs import forks, rehearsed
 from tests.support.journal import Journal
 
+assert forks
 assert rehearsed
 
 Point = Literal[

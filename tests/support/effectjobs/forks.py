@@ -1,0 +1,53 @@
+"""Job types that fork processes, and let them come back from their handler."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from jobs.execution.context import JobContext
+from jobs.registry import JobPayload, job
+from jobs.retry import RetryPolicy
+from jobs.states import Category
+
+ONCE = RetryPolicy(max_attempts=1)
+TYPES = ("fork.plain", "fork.async")
+
+
+def fork_three() -> dict[str, int]:
+    """Return with which code three forked processes ended: none may get further than its handler."""
+    ends: dict[str, int] = {}
+    for how in ("returns", "raises", "exits"):
+        child = os.fork()
+        if child == 0:
+            if how == "raises":
+                raise ValueError("raised in a fork")
+            if how == "exits":
+                sys.exit(3)
+            return {}
+        ends[how] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return ends
+
+
+@job(
+    "fork.plain",
+    category=Category.NOTIFICATIONS,
+    payload=JobPayload,
+    retry=ONCE,
+    timeout_seconds=5,
+)
+def fork(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
+    """Fork on the handler's own thread."""
+    return fork_three()
+
+
+@job(
+    "fork.async",
+    category=Category.NOTIFICATIONS,
+    payload=JobPayload,
+    retry=ONCE,
+    timeout_seconds=5,
+)
+async def fork_on_the_loop(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
+    """Fork on the thread of the event loop."""
+    return fork_three()
