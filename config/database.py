@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import ceil
+from typing import Any
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
@@ -27,6 +28,17 @@ def silence_options(lease_seconds: float) -> dict[str, int]:
         "keepalives_idle": probe,
         "keepalives_interval": probe,
     }
+
+
+def checked_name(database: dict[str, Any]) -> dict[str, Any]:
+    """Return the database's settings if they name one, or a service of libpq's that does.
+
+    Raises:
+        ValueError: they name none.
+    """
+    if not database["NAME"] and "service" not in database.get("OPTIONS", {}):
+        raise ValueError("must name a database, as in postgres://user@host/name")
+    return database
 
 
 def listen_address(text: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from config.database import listen_address
+from config.database import checked_name, listen_address
 from config.discord import public_key, users
 from config.email import CONSOLE, Email, check_sender, parse_email_url
 from config.errors import EnvironmentInvalid
@@ -133,7 +133,7 @@ def _database() -> dict[str, Any]:
     url = _text("DATABASE_URL") or f"sqlite:///{_var_dir() / 'mailroom.sqlite3'}"
     if not url.startswith(DATABASE_SCHEMES):
         raise EnvironmentInvalid("DATABASE_URL", f"must start with {' or '.join(DATABASE_SCHEMES)}")
-    return _read("DATABASE_URL", lambda _: dict(environ.Env.db_url_config(url)))
+    return _read("DATABASE_URL", lambda _: checked_name(dict(environ.Env.db_url_config(url))))
 
 
 def _secret_key() -> str:

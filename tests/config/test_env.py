@@ -163,6 +163,8 @@ WRONG = [
     ("SECURE_HSTS_PRELOAD", "perhaps"),
     ("DATABASE_URL", "mysql://localhost/app"),
     ("DATABASE_URL", "not a database"),
+    ("DATABASE_URL", "postgres://app@db.example/"),
+    ("DATABASE_URL", "postgres://app@db.example"),
     ("DEBUG", "perhaps"),
     ("LOG_FORMAT", "xml"),
     ("LOG_LEVEL", "LOUD"),
