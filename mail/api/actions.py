@@ -20,7 +20,7 @@ from mail.api.base import MailView
 from mail.api.serializers import SwitchBody
 from mail.models import Action, ActionLink, ActionStatus, ActionType, Relation
 from mail.services.actions.actions import irreversible_reason
-from mail.services.actions.undo import request_undo, why_not_undoable_with
+from mail.services.actions.undo import request_undo, snoozed_again, why_not_undoable_with
 from mail.services.mailboxes.content_access import readable
 from tenants.models import Role
 from tenants.scope import firm_scope
@@ -63,15 +63,14 @@ class ActionSerializer(serializers.Serializer[Any]):
 
     def get_why_not_undoable(self, action: Action) -> str | None:
         """Return why not."""
-        with firm_scope(action.firm_id):
-            never = irreversible_reason(
-                action.account, ActionType(action.action_type), action.parameters
-            )
+        never = irreversible_reason(
+            action.account, ActionType(action.action_type), action.parameters
+        )
         return never or self._why_not(action) or None
 
     def _why_not(self, action: Action) -> str:
-        with firm_scope(action.firm_id):
-            return why_not_undoable_with(action, action.undo_status)  # type: ignore[attr-defined]  # annotated
+        marked: Any = action
+        return why_not_undoable_with(action, marked.undo_status, again=marked.snoozed_again)
 
 
 class ActionQuery(FirmPageQuery):
@@ -136,5 +135,6 @@ class Actions(MailView):
             is_readable=Case(When(may_read, then=True), default=False),
             undo_id=Subquery(undos.values("cause_id")[:1], output_field=UUIDField()),
             undo_status=Subquery(undos.values("cause__status")[:1]),
+            snoozed_again=snoozed_again(),
         )
         return annotated.filter(**filters)

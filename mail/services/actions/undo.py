@@ -10,6 +10,7 @@ from contextlib import suppress
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
 from jobs.errors import UnknownJob, WrongState
@@ -44,8 +45,18 @@ def why_not_undoable(action: Action) -> str:
     return why_not_undoable_with(action, undo.status if undo else None)
 
 
-def why_not_undoable_with(action: Action, undo_status: str | None) -> str:
-    """Return the same of an action whose undo, if it has one that counts, has this status."""
+def snoozed_again() -> Exists:
+    """Say of each snooze of a list whether the message was snoozed again. Must run in scope."""
+    return Exists(_later_snoozes(OuterRef("pk")))
+
+
+def why_not_undoable_with(
+    action: Action, undo_status: str | None, *, again: bool | None = None
+) -> str:
+    """Return the same of an action whose undo, if it has one that counts, has this status.
+
+    `again` is what `snoozed_again` said; None: it is looked for.
+    """
     hint = action.undo_hint or {}
     if action.action_type == ActionType.UNDO:
         return "An undo cannot be undone; ask for the action itself."
@@ -60,13 +71,19 @@ def why_not_undoable_with(action: Action, undo_status: str | None) -> str:
         return obstacle
     if action.action_type != ActionType.SNOOZE:
         return ""
-    later = Action.objects.filter(
+    if again is None:
+        again = _later_snoozes(action).exists()
+    return "The message was snoozed again; undo that first." if again else ""
+
+
+def _later_snoozes(action: Action | OuterRef) -> QuerySet[Action]:
+    rows: QuerySet[Action] = Action.objects.filter(
         links_as_cause__effect=action,
         links_as_cause__relation=Relation.RELATED,
         action_type=ActionType.SNOOZE,
         wake_at__isnull=False,
     )
-    return "The message was snoozed again; undo that first." if later.exists() else ""
+    return rows
 
 
 def undo_of(action: Action) -> Action | None:

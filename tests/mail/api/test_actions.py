@@ -6,7 +6,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from jobs.testing import drain
 from mail.models import MailAccount
@@ -55,6 +57,22 @@ def test_actions_are_listed_and_filtered(mailbox: Mailbox) -> None:
         assert [row["id"] for row in api.get(**query).json()["results"]] == [str(archived.pk)]
     assert api.get(account_id=str(uuid4())).json()["results"] == []
     assert api.get(status="lost").status_code == 400
+
+
+def test_a_list_of_many_asks_the_database_as_often_as_one_of_few(mailbox: Mailbox) -> None:
+    api = Api(mailbox.firm, Role.VIEWER)
+
+    def queries() -> int:
+        api.get()
+        with CaptureQueriesContext(connection) as captured:
+            assert api.get().status_code == 200
+        return len(captured)
+
+    done(mailbox, received(mailbox), "snooze", amount=1, units="hours")
+    few = queries()
+    for _ in range(3):
+        done(mailbox, received(mailbox), "snooze", amount=1, units="hours")
+    assert queries() == few
 
 
 def test_an_undo_is_accepted_once(mailbox: Mailbox) -> None:
