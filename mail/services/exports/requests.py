@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from typing import IO, Any
 from uuid import UUID
@@ -96,7 +97,11 @@ def _whom(kind: RequestKind, subject: str) -> str:
 
 
 def _require_erasable(address: str) -> None:
-    mailbox = Q(address=address) | Q(aliases__icontains=f'"{address}"')
+    # As JSON, where SQLite has other characters than ASCII escaped.
+    written = {f'"{address}"', json.dumps(address)}
+    mailbox = Q(address=address)
+    for form in written:
+        mailbox |= Q(aliases__icontains=form)
     # Once its mail is deleted, nothing more of a mailbox goes by itself: only this takes its address.
     given_up = Q(connection=Connection.DISCONNECTED, delete_mail_at=None)
     if MailAccount.objects.filter(mailbox).exclude(given_up).exists():

@@ -88,6 +88,23 @@ def write_everywhere(mailbox: Mailbox) -> None:
     enqueue("email_send", mail, firm=firm, delay=3600, idempotency_key=f"hello:{ANNA_ADDRESS}")
 
 
+@pytest.mark.parametrize("address", ["zoë@shop.example", "jo..hn@shop.example", "root@intranet"])
+def test_whoever_writes_can_be_erased_whatever_their_address(
+    mailbox: Mailbox, address: str
+) -> None:
+    raw = letter(f"Order {CANARY}", "Is it ready?", sender="PLACE").replace(
+        b"PLACE", f"Zoe <{address}>".encode()
+    )
+    mailbox.receive(raw)
+    mailbox.receive(letter("Who?", f"Ask {address}: {CANARY}", sender="bob@x.example"))
+    mailbox.store_all()
+    drain()
+    assert address in {message.sender_address for message in mailbox.messages()}
+    request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, address)
+    assert again(request).status == RequestStatus.DONE
+    assert mentions(address, CANARY) == []
+
+
 def test_no_column_of_any_table_mentions_an_erased_person(mailbox: Mailbox) -> None:
     write_everywhere(mailbox)
     assert len(mentions(ANNA_ADDRESS)) > 8
