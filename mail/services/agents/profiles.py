@@ -12,6 +12,7 @@ from mail.models import MAX_ADDRESS_LENGTH, AgentProfile, Preprocessor
 from mail.models.agent import MAX_INSTRUCTIONS_LENGTH
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.agents.tools import TOOLS
+from mail.services.locked import locked_row
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
@@ -54,7 +55,7 @@ def change_profile(
         ProfileInvalid: a setting cannot be used; `errors` says which and why.
     """
     with firm_scope(profile.firm_id):
-        locked: AgentProfile = AgentProfile.objects.select_for_update().get(pk=profile.pk)
+        locked = locked_row(profile)
         before = _settings(locked)
         checked = _checked({**before, **settings})
         changed = [name for name, value in checked.items() if value != before[name]]
@@ -76,8 +77,9 @@ def change_profile(
 def delete_profile(profile: AgentProfile, *, by: Actor = SERVICE, reason: str = "") -> None:
     """Delete a profile; its runs stay. Messages that routing rules still hand to it become dead letters."""
     with firm_scope(profile.firm_id):
+        profile = locked_row(profile)
         _audit("agent_profile.delete", profile, by, reason, before=_settings(profile))
-        AgentProfile.objects.get(pk=profile.pk).delete()
+        profile.delete()
 
 
 def _checked(settings: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from mail.models.reply_settings import (
     ReplyRow,
 )
 from mail.services.drafting.styles import AUTO_LANGUAGE, BUILT_IN
+from mail.services.locked import locked_row
 from mail.services.rules.scopes import fault, plain
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
@@ -71,7 +72,7 @@ def change_reply_row(
         ReplyInvalid: a setting cannot be used; `errors` says which and why.
     """
     with firm_scope(row.firm_id):
-        locked: RowType = type(row).objects.select_for_update().get(pk=row.pk)
+        locked = locked_row(row)
         before = settings_of(locked)
         _fill(locked, settings)
         locked.changed_at = timezone.now()
@@ -83,8 +84,9 @@ def change_reply_row(
 def delete_reply_row(row: ReplyRow, *, by: Actor = SERVICE, reason: str = "") -> None:
     """Delete it; drafts that were made by it stay."""
     with firm_scope(row.firm_id):
+        row = locked_row(row)
         _audit("delete", row, by, reason, before=settings_of(row))
-        type(row).objects.filter(pk=row.pk).delete()
+        row.delete()
 
 
 def settings_of(row: ReplyRow) -> Settings:

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from mail.errors import RuleInvalid
 from mail.models import MAX_DIRECTION_LENGTH, Direction, DirectionKind, Scope
+from mail.services.locked import locked_row
 from mail.services.rules.scopes import fault, plain, scope_faults
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
@@ -45,7 +46,7 @@ def change_direction(
         RuleInvalid: a setting cannot be used.
     """
     with firm_scope(direction.firm_id):
-        direction = Direction.objects.select_for_update().get(pk=direction.pk)
+        direction = locked_row(direction)
         before = _settings(direction)
         for name, value in _checked({**before, **settings}).items():
             setattr(direction, name, value)
@@ -59,8 +60,9 @@ def change_direction(
 def delete_direction(direction: Direction, *, by: Actor = SERVICE, reason: str = "") -> None:
     """Delete a direction."""
     with firm_scope(direction.firm_id):
+        direction = locked_row(direction)
         _audit("direction.delete", direction, by, reason, before=_settings(direction))
-        Direction.objects.filter(pk=direction.pk).delete()
+        direction.delete()
 
 
 def _settings(direction: Direction) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from mail.errors import RuleInvalid, WrongState
 from mail.models import MailAccount, Message, Rule
 from mail.rules.conditions import parse_conditions
 from mail.rules.matching import matches
+from mail.services.locked import locked_row
 from mail.services.mailboxes.content_access import readable
 from mail.services.queueing import enqueue_rule
 from mail.services.rules.labels import MailboxLabels, named_conditions
@@ -46,7 +47,7 @@ def _in_firm_scope(
     @wraps(operation)
     def run(rule: Rule, /, *args: P.args, **kwargs: P.kwargs) -> T:
         with firm_scope(rule.firm_id):
-            return operation(Rule.objects.select_for_update().get(pk=rule.pk), *args, **kwargs)
+            return operation(locked_row(rule), *args, **kwargs)
 
     return run
 

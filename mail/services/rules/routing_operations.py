@@ -11,6 +11,7 @@ from mail.errors import RoutingInvalid
 from mail.models import MailAccount, Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.rules.routing import parse_match
+from mail.services.locked import locked_row
 from mail.services.rules.scopes import fault
 from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.audit import SERVICE, Actor, record_operation
@@ -51,7 +52,7 @@ def change_routing_rule(
         RoutingInvalid: a setting cannot be used; `errors` says which and why.
     """
     with firm_scope(rule.firm_id):
-        locked: RoutingRule = RoutingRule.objects.select_for_update().get(pk=rule.pk)
+        locked = locked_row(rule)
         before = _settings(locked)
         checked = _checked({**before, **settings})
         changed = [name for name, value in checked.items() if value != before[name]]
@@ -76,8 +77,9 @@ def change_routing_rule(
 def delete_routing_rule(rule: RoutingRule, *, by: Actor = SERVICE, reason: str = "") -> None:
     """Delete a rule; what it has routed stays where it is."""
     with firm_scope(rule.firm_id):
+        rule = locked_row(rule)
         _audit("routing_rule.delete", rule, by, reason, before=_settings(rule))
-        RoutingRule.objects.filter(pk=rule.pk).delete()
+        rule.delete()
 
 
 def _checked(settings: dict[str, Any]) -> dict[str, Any]:
