@@ -36,6 +36,7 @@ from mail.models import (
     OutboundMessage,
     PushReceipt,
 )
+from mail.services.locked import locked_row
 from mail.services.mailboxes.accounts import has_owner, in_firm_scope, own_aliases
 from mail.services.mailboxes.active_elsewhere import lock_mailbox
 from mail.services.mailboxes.catch_up import mail_was_deleted, request_reading
@@ -194,7 +195,12 @@ def _mark_connected(account: MailAccount, consent: Consent, by: Actor) -> None:
 def disconnect_account(
     account: MailAccount, *, keep_days: int, reason: str = "", by: Actor = SERVICE
 ) -> None:
-    """Use the mailbox no more: have the permission withdrawn, and its mail deleted in so many days."""
+    """Use the mailbox no more: have the permission withdrawn, and its mail deleted in so many days.
+
+    Raises:
+        WrongState: it is disconnected, maybe by somebody else at this moment.
+    """
+    account = locked_row(account)
     if account.connection == Connection.DISCONNECTED:
         raise WrongState("The mailbox is disconnected already.")
     delete_at = timezone.now() + timedelta(days=keep_days)

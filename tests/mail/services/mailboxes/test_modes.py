@@ -12,6 +12,7 @@ from jobs.operations import limits
 from jobs.queue import enqueue
 from jobs.testing import run_job
 from jobs.testing.run import claimed_now, performed, settled
+from mail.errors import WrongState
 from mail.labels import LABEL_NAMES, PAUSE_LABEL
 from mail.models import (
     Action,
@@ -27,6 +28,7 @@ from mail.services.actions.actions import request_action
 from mail.services.approvals.approvals import approve
 from mail.services.mailboxes import modes
 from mail.services.mailboxes.accounts import own_addresses, refresh_aliases
+from mail.services.mailboxes.connect_account import disconnect_account
 from mail.services.mailboxes.connection import mailbox_limit_key
 from mail.services.queueing import request_backfill, request_sync
 from mail.services.syncing.labels import ensure_label
@@ -286,3 +288,13 @@ def test_the_owners_aliases_count_as_the_owner(mailbox: Mailbox) -> None:
 
     refresh_aliases(mailbox.account, mailbox.gmail)
     assert mailbox.reload().aliases == ["sales@acme.example"]
+
+
+def test_of_two_disconnects_at_once_one_counts(mailbox: Mailbox) -> None:
+    stale = only(stored(MailAccount), pk=mailbox.account.pk)
+    disconnect_account(mailbox.account, keep_days=0)
+    gone_at = mailbox.reload().delete_mail_at
+    with pytest.raises(WrongState, match="disconnected already"):
+        disconnect_account(stale, keep_days=30)
+    assert mailbox.reload().delete_mail_at == gone_at
+    assert len(audit_entries(stale.pk)) == 1
