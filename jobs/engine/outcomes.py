@@ -143,7 +143,8 @@ def failure_of(error: BaseException, job_type: str) -> Failure:
     location = _read(lambda: _location(error), "")
     return Failure(
         error_class=error_class,
-        message=message,
+        # Of `assert x` there is none: lists would show nothing.
+        message=message or error_class,
         traceback=_read(lambda: redact(_ends(_formatted(error)), TRACEBACK_LIMIT), ""),
         fingerprint=fingerprint(job_type, error_class, location, message),
     )

@@ -269,7 +269,11 @@ def _deciding(
 
 
 def _with_note(failure: Failure, note: str) -> Failure:
-    return replace(failure, message=f"{failure.message}\n{note}".strip()) if note else failure
+    if not note:
+        return failure
+    # Where the error has no text, its class stood for it.
+    text = "" if failure.message == failure.error_class else failure.message
+    return replace(failure, message=f"{text}\n{note}".strip())
 
 
 def _dead(

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from jobs.errors import UnknownJob, WrongState
 from jobs.queue import cancel, enqueue
 from jobs.states import Priority
-from mail.errors import NotUndoable
+from mail.errors import NotUndoable, RowGone
 from mail.models import (
     UNFINISHED,
     Action,
@@ -100,8 +100,12 @@ def request_undo(action: Action, *, by: Actor = SERVICE, reason: str = "") -> Ac
 
     Raises:
         NotUndoable: the action is not completed, irreversible, or has an undo.
+        RowGone: its message was deleted meanwhile.
     """
-    action.refresh_from_db()
+    try:
+        action.refresh_from_db()
+    except Action.DoesNotExist:
+        raise RowGone("The action is gone, with its message.") from None
     undo = open_undo(action)
     detail = {"action_id": str(action.pk), "undo_id": str(undo.pk)}
     record_event(EventType.UNDO_REQUESTED, action.account, message=action.message, detail=detail)

@@ -40,14 +40,17 @@ class Overview:
     def in_words(self, address: str, days: int) -> str:
         """Return it as a text for people, without anything that the mail says."""
         text = (
-            f"Mailroom has read {self.messages} messages of the last {days} days in {address}: "
-            f"{self.conversations} conversations, {self.unread} messages unread."
+            f"Mailroom has read {_counted(self.messages, 'message')} of the last {days} days in "
+            f"{address}: {_counted(self.conversations, 'conversation')}, {self.unread} unread."
         )
         if self.remaining:
-            text += (
-                f" Gmail asked for a pause: {self.remaining} more messages follow by themselves."
-            )
+            more = _counted(self.remaining, "more message")
+            text += f" Gmail asked for a pause: {more} will follow."
         return text
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def onboard(ctx: JobContext, account: MailAccount, gmail: GmailClient) -> dict[str, Any]:

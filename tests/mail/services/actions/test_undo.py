@@ -12,7 +12,7 @@ from django.db import IntegrityError, connection, transaction
 from jobs.engine.clock import database_now
 from jobs.queue import enqueue, retry
 from jobs.testing import drain, frozen_time, run_job
-from mail.errors import NotUndoable
+from mail.errors import NotUndoable, RowGone
 from mail.gmail.errors import GmailNotFound
 from mail.gmail.scopes import FULL_SCOPE
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
@@ -187,6 +187,14 @@ def test_undone_in_turn_the_first_labels_are_back(mailbox: Mailbox) -> None:
     for action in reversed(actions):
         undone(mailbox, action)
     assert mailbox.labels(arrived) == {"INBOX"}
+
+
+def test_an_action_that_went_with_its_message_is_refused(mailbox: Mailbox) -> None:
+    action = done(mailbox, received(mailbox), "archive")
+    with firm_scope(mailbox.account.firm_id):
+        Action.objects.filter(pk=action.pk).delete()
+    with pytest.raises(RowGone, match="with its message"), firm_scope(mailbox.account.firm_id):
+        request_undo(action)
 
 
 @pytest.mark.req("M-16")

@@ -38,6 +38,13 @@ def process(mailbox: Mailbox) -> JobQueue:
     return run_job(asked.job)
 
 
+def test_one_message_is_told_in_the_singular() -> None:
+    text = onboard.Overview(1, 1, 0, 1).in_words("ada@firm.example", 7)
+    assert "1 message of the last 7 days" in text
+    assert "1 conversation, 0 unread." in text
+    assert "1 more message will follow" in text
+
+
 def test_the_last_days_are_read_and_the_owner_is_told(
     owned: Mailbox, mailoutbox: list[Any]
 ) -> None:
@@ -47,7 +54,7 @@ def test_the_last_days_are_read_and_the_owner_is_told(
     assert done.status == "completed", done.last_error
     text = (
         f"Mailroom has read 3 messages of the last 7 days in {owned.account.address}: "
-        "3 conversations, 3 messages unread."
+        "3 conversations, 3 unread."
     )
     assert done.result == {
         "output_preview": text,
@@ -89,7 +96,7 @@ def test_a_rate_limit_makes_the_result_partial_and_loses_nothing(
         True,
         3,
     )
-    assert "3 more messages follow" in mailoutbox[0].body
+    assert "3 more messages will follow" in mailoutbox[0].body
     assert owned.reload().held_until is not None
     left = {job.payload["gmail_message_id"] for job in jobs("ingest.gmail")}
     read = {message.gmail_message_id for message in owned.messages()}
