@@ -34,6 +34,7 @@ from mail.models import (
     OutboundStatus,
     PausedBy,
 )
+from mail.services.locked import locked_row
 from mail.services.mailboxes.accounts import in_firm_scope
 from mail.services.mailboxes.active_elsewhere import ACTIVE_ELSEWHERE, is_active_elsewhere
 from mail.services.mailboxes.change import change_mailbox
@@ -110,8 +111,10 @@ def activate(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> 
     Raises:
         WrongState: the mailbox is active already, here or in another firm.
     """
+    elsewhere = is_active_elsewhere(account)
+    _lock(account)
     _refuse(account.mode == Mode.ACTIVE, "The mailbox is active already.")
-    _refuse(is_active_elsewhere(account), ACTIVE_ELSEWHERE)
+    _refuse(elsewhere, ACTIVE_ELSEWHERE)
     _change(account, "mailbox.activate", by, reason, mode=Mode.ACTIVE, active_since=timezone.now())
     if not account.paused_by:
         request_activation(account)
@@ -120,6 +123,7 @@ def activate(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> 
 @in_firm_scope
 def suggest_only(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
     """Write nothing to Gmail from now on; actions and messages that wait are canceled."""
+    _lock(account)
     _refuse(account.mode == Mode.SUGGEST, "The mailbox suggests only already.")
     _change(account, "mailbox.suggest_only", by, reason, mode=Mode.SUGGEST, active_since=None)
     # Here and not by their jobs, which may find the mailbox active again.
@@ -152,6 +156,7 @@ def pause_mailbox(
     paused_by: PausedBy = PausedBy.SWITCH,
 ) -> None:
     """Write nothing to Gmail until the mailbox is resumed; actions wait."""
+    _lock(account)
     _refuse(bool(account.paused_by), "The mailbox is paused already.")
     _change(account, "mailbox.pause", by, reason, paused_by=paused_by)
     with suppress(PausedAlready):
@@ -168,6 +173,7 @@ def pause_mailbox(
 @in_firm_scope
 def resume_writing(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
     """End the pause; what was decided meanwhile is shown in Gmail."""
+    _lock(account)
     _refuse(not account.paused_by, "The mailbox is not paused.")
     _change(account, "mailbox.resume", by, reason, paused_by=PausedBy.NOTHING)
     of_mailbox = Pause.objects.filter(
@@ -196,7 +202,7 @@ def follow_pause_label(account: MailAccount, gmail: GmailClient) -> None:
     except GmailNotFound:
         carried = False
     with firm_scope(account.firm_id):
-        account.refresh_from_db(fields=["paused_by"])
+        _lock(account)
         if carried and account.paused_by == PausedBy.NOTHING:
             pause_mailbox(account, reason=f"Label {PAUSE_LABEL}", paused_by=PausedBy.LABEL)
         elif not carried and account.paused_by == PausedBy.LABEL:
@@ -249,6 +255,15 @@ def threads_to_label(account: MailAccount) -> QuerySet[MailThread]:
 def _first_labelled(account: MailAccount) -> datetime:
     since = account.active_since or timezone.now()
     return since - timedelta(days=label_backlog_days())
+
+
+def _lock(account: MailAccount) -> None:
+    """Read what may be done in the mailbox, and let nobody else change it before the transaction ends.
+
+    The label in Gmail would take over a pause by the switch, and end it.
+    """
+    stored = locked_row(account)
+    account.mode, account.paused_by = stored.mode, stored.paused_by
 
 
 def _refuse(obstacle: bool, why: str) -> None:

@@ -274,6 +274,28 @@ def test_the_label_does_not_end_a_persons_pause(mailbox: Mailbox) -> None:
     assert mailbox.reload().paused_by == PausedBy.SWITCH
 
 
+def test_a_label_seen_at_the_same_moment_does_not_take_over_a_persons_pause(
+    mailbox: Mailbox,
+) -> None:
+    stale = only(stored(MailAccount), pk=mailbox.account.pk)
+    modes.pause_mailbox(mailbox.account)
+    with pytest.raises(WrongState, match="paused already"):
+        modes.pause_mailbox(stale, paused_by=PausedBy.LABEL)
+    assert mailbox.reload().paused_by == PausedBy.SWITCH
+
+
+def test_of_two_changes_of_the_mode_at_once_one_counts(mailbox: Mailbox) -> None:
+    stale = [only(stored(MailAccount), pk=mailbox.account.pk) for _ in range(2)]
+    modes.suggest_only(mailbox.account)
+    with pytest.raises(WrongState, match="suggests only already"):
+        modes.suggest_only(stale[0])
+    # It was active when it was read.
+    modes.activate(stale[0])
+    with pytest.raises(WrongState, match="active already"):
+        modes.activate(stale[1])
+    assert mailbox.reload().mode == Mode.ACTIVE
+
+
 def test_the_owners_aliases_count_as_the_owner(mailbox: Mailbox) -> None:
     address = mailbox.account.address
     mailbox.simulator.add_alias(address, "Sales@Acme.example")
