@@ -6,7 +6,7 @@ import hashlib
 import re
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -25,6 +25,13 @@ class Failure:
     message: str
     traceback: str = ""
     fingerprint: str = ""
+
+    def with_note(self, note: str) -> Failure:
+        """Return it with the note after its text, or in place of the class where it had no text."""
+        if not note:
+            return self
+        text = "" if self.message == self.error_class else self.message
+        return replace(self, message=f"{text}\n{note}".strip())
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import replace
 from datetime import UTC
 from random import Random
 from types import CoroutineType
@@ -244,7 +243,7 @@ def _outcome_of(
         note = f"What it asks of the queue cannot be read: {message_of(odd)}"
         with suppress(BaseException):
             error.add_note(note)
-    failure = _with_note(failure_of(error, claim.job_type), note)
+    failure = failure_of(error, claim.job_type).with_note(note)
     if claim.attempts >= claim.max_attempts or declared is None:
         return _dead(DeadReason.EXHAUSTED, failure, declared)
     if retry_after is not None:
@@ -266,14 +265,6 @@ def _deciding(
         return found, ""
     error.add_note(LEASE_STOOD)
     return deciding(error, lease_lost=False), LEASE_STOOD
-
-
-def _with_note(failure: Failure, note: str) -> Failure:
-    if not note:
-        return failure
-    # Where the error has no text, its class stood for it.
-    text = "" if failure.message == failure.error_class else failure.message
-    return replace(failure, message=f"{text}\n{note}".strip())
 
 
 def _dead(
