@@ -265,7 +265,10 @@ def _period(name: str, text: str) -> tuple[datetime | None, datetime | None]:
         return since, None
     first, to, last = text.partition("..")
     if to:
-        return _moment(name, first), _moment(name, last, ends_day=True)
+        begin, end = _moment(name, first), _moment(name, last, ends_day=True)
+        if begin >= end:
+            raise _invalid(name, "invalid", f"{first} is not before {last}")
+        return begin, end
     sign = text[: len(text) - len(text.lstrip("<>="))]
     moment = text.removeprefix(sign)
     if sign in (">", ">="):
