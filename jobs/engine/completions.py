@@ -29,6 +29,7 @@ from jobs.engine.transactions import (
 )
 from jobs.engine.transition import result_json
 from jobs.states import Status
+from tenants.local_settings import FIRMS_SETTING
 
 # A handler that completes its job waits this long for whoever has locked it: it may be the worker
 # itself, which notes that the handler runs.
@@ -74,7 +75,7 @@ def complete_in_scope(settlement: Settlement) -> bool:
     """Write a plain completion in the open transaction, which has its firm in scope.
 
     False: nothing was written; the completion is not plain, or the job was asked to stop, or it is no
-    longer this claim's. It waits for a lock no longer than HANDLER_LOCK_TIMEOUT_MILLISECONDS.
+    longer this claim's, or the handler ended the transaction. It waits for a lock no longer than HANDLER_LOCK_TIMEOUT_MILLISECONDS.
     """
     dialect = dialects.current()
     table = _rows(_plain([settlement])) if dialect.has_pipelines else []
@@ -134,7 +135,10 @@ def _sql(rows: str, now: str, *, in_scope: bool = False) -> str:
     waited = dialect.seconds_between_sql("j.scheduled_at", "j.claimed_at")
     condition = reset = ""
     if in_scope:
-        condition = "AND j.cancel_requested_at IS NULL"
+        # Without the scope's setting it is another transaction: the handler ended that one.
+        condition = (
+            f"AND j.cancel_requested_at IS NULL AND current_setting('{FIRMS_SETTING}', true) <> ''"
+        )
         # Set and reset by the statement itself: it is the only one that a handler's transaction adds.
         milliseconds = f"'{HANDLER_LOCK_TIMEOUT_MILLISECONDS}ms'"
         rows += f", (SELECT set_config('lock_timeout', {milliseconds}, true) OFFSET 0) AS limited"

@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from functools import partial
 
-from django.db import DataError, IntegrityError, OperationalError, transaction
+from django.db import DataError, IntegrityError, OperationalError, connection, transaction
 
 from jobs import registry
 from jobs.engine import dialects
@@ -32,8 +32,9 @@ from jobs.engine.transactions import (
 )
 from jobs.engine.transition import transition_of
 from jobs.engine.wakeup import notify_settled
-from jobs.errors import LeaseLost
+from jobs.errors import Fatal, LeaseLost
 from jobs.states import DeadReason, Status
+from tenants.local_settings import FIRMS_SETTING
 
 MOST_LOCK_TIMEOUTS = 5
 
@@ -120,6 +121,7 @@ def complete(claim: Claim, outcome: Completed, *, ran_seconds: float) -> Release
     Raises:
         LeaseLost: the job is no longer this claim's, its cancel was requested, or another
             transaction keeps it locked.
+        Fatal: the handler has ended the transaction itself.
     """
     settlement = Settlement(claim, outcome, ran_seconds)
     try:
@@ -144,18 +146,32 @@ def _complete(settlement: Settlement) -> ReleasedCapacity:
     limit_lock_waits(HANDLER_LOCK_TIMEOUT_MILLISECONDS)
     rows = fetch(
         f"""
-        SELECT cancel_requested_at IS NOT NULL FROM jobs_jobqueue
+        SELECT cancel_requested_at IS NOT NULL, {_same_transaction_sql()} FROM jobs_jobqueue
         WHERE job_id = %s AND lease_token = %s {dialect.for_update}
         """,
         [dialect.value(Column.UUID, claim.job_id), claim.lease_token],
     )
     if not rows:
         raise LeaseLost(f"job {claim.job_id} is no longer this attempt's: nothing was written")
-    if rows[0][0]:
+    asked_to_stop, is_same_transaction = rows[0]
+    if not is_same_transaction:
+        # Another attempt could write again what a COMMIT has stored.
+        raise Fatal(
+            "the handler ended the transaction of ctx.transaction() itself (COMMIT or ROLLBACK): "
+            "what it wrote before may be lost"
+        )
+    if asked_to_stop:
         raise LeaseLost(f"job {claim.job_id} was asked to stop: nothing was written")
     report = write_outcomes([settlement])
     limit_lock_waits(None)
     return report.released_capacity
+
+
+def _same_transaction_sql() -> str:
+    """Return whether this is the transaction that the scope began: Django does not see SQL that ends it."""
+    if connection.vendor == "postgresql":
+        return f"current_setting('{FIRMS_SETTING}', true) <> ''"
+    return str(int(connection.connection.in_transaction))
 
 
 def _report_completed(settlements: Sequence[Settlement]) -> SettleReport:

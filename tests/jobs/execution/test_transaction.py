@@ -225,6 +225,25 @@ def test_a_handler_that_swallows_its_timeout_commits_nothing(
 
 
 @committed
+@committed
+@pytest.mark.parametrize("ended", ["COMMIT", "ROLLBACK"])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_transaction_that_the_handler_ended_itself_completes_nothing(
+    ctx: JobContext, ended: str, later: bool
+) -> None:
+    def work() -> None:
+        write("a@acme.example")
+        with connection.cursor() as cursor:
+            cursor.execute(ended)
+            if later:
+                cursor.execute("SELECT 1")
+
+    with pytest.raises(Fatal, match="ended the transaction"):
+        complete(ctx, work)
+    assert row(ctx.job_id).status == "claimed"
+    assert not connection.in_atomic_block
+
+
 def test_it_must_be_the_outermost_transaction(ctx: JobContext) -> None:
     with (
         transaction.atomic(),
