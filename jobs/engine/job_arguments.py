@@ -56,6 +56,9 @@ def _key_of_user(user: Any) -> Any:
     Raises:
         ValidationError: it is none that a user can have.
     """
+    # The field would take them for a whole number: another user's.
+    if isinstance(user, bool | float):
+        raise ValidationError("no user can have this id")
     try:
         key = JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
     # TypeError: of the field of a UUID, for what is neither text nor a number.

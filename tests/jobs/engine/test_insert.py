@@ -225,6 +225,9 @@ ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
     ({"user": "ada"}, "user", "wrong_type"),
     ({"user": []}, "user", "wrong_type"),
     ({"user": float("inf")}, "user", "wrong_type"),
+    # Not the user 1.
+    ({"user": True}, "user", "wrong_type"),
+    ({"user": 1.5}, "user", "wrong_type"),
     ({"idempotency_key": UUID(int=1)}, "idempotency_key", "wrong_type"),
     ({"idempotency_key": 7}, "idempotency_key", "wrong_type"),
     ({"idempotency_key": "\ud800"}, "idempotency_key", "surrogate"),

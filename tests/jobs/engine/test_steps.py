@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypedDict
 from uuid import UUID
 
 import pytest
+from django.utils.translation import gettext_lazy
 
 from jobs.engine.clock import database_now
 from jobs.engine.outcomes import Released
@@ -301,8 +302,14 @@ def test_progress_is_shown(late_and_current):
 @pytest.mark.req("J-18")
 @pytest.mark.parametrize(
     ("note", "shown"),
-    [("a\x00b", "a\ufffdb"), ("half \ud800", "half ?"), ("to ada@acme.example", "to [redacted]")],
-    ids=["NUL", "half a character", "an address"],
+    [
+        ("a\x00b", "a\ufffdb"),
+        ("half \ud800", "half ?"),
+        ("to ada@acme.example", "to [redacted]"),
+        (gettext_lazy("half"), "half"),
+        (None, ""),
+    ],
+    ids=["NUL", "half a character", "an address", "a translation", "none"],
 )
 def test_the_note_of_the_progress_is_cleaned_as_a_line_of_the_log(late_and_current, note, shown):
     _, ctx = late_and_current
