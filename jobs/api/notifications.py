@@ -94,7 +94,7 @@ class Endpoints(LimitView):
     def signing_key(self, _: Request, pk: UUID) -> Response:
         """Show the signing key."""
         key = endpoints.show_signing_key(self.get_object(Role.ADMIN), by=self.actor)
-        return Response(SigningKeySerializer(key).data, headers={"Cache-Control": "no-store"})
+        return Response(SigningKeySerializer(key).data)
 
     @operation(
         "Create a notification endpoint",

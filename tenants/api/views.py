@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.utils.cache import patch_cache_control
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.exceptions import (
     AuthenticationFailed,
@@ -67,6 +68,8 @@ class FirmView(APIView):
             response = super().dispatch(request, *args, **kwargs)
             if self._in_scope and response.status_code >= 400 and not self.keeps_changes:
                 transaction.set_rollback(True)
+        # It is the caller's alone, and may say what a mail says.
+        patch_cache_control(response, private=True, no_store=True)
         return response
 
     def perform_authentication(self, request: Request) -> None:

@@ -64,7 +64,7 @@ def test_the_signing_key_is_shown_to_admins_and_that_is_audited(admin: Api) -> N
     answer = admin.get(f"{path}signing-key/")
     first = answer.json()["signing_key"]
     assert first.startswith("whsec_")
-    assert answer["Cache-Control"] == "no-store"
+    assert answer["Cache-Control"] == "private, no-store"
     rotated = admin.post(f"{path}rotate-key/", {"reason": "leaked"})
     assert "whsec_" not in rotated.content.decode()
     second = admin.get(f"{path}signing-key/").json()["signing_key"]

@@ -214,6 +214,11 @@ def test_somebody_without_a_firm_is_refused(operation: Operation, acme: FirmRows
     assert "not a member" in problem(answer, 403)["detail"]
 
 
+@pytest.mark.parametrize("path", ["jobs/", "queues/", "jobs/00000000-0000-4000-8000-000000000000/"])
+def test_no_cache_on_the_way_keeps_an_answer(viewer: Api, acme: FirmRows, path: str) -> None:
+    assert viewer.get(path).headers["Cache-Control"] == "private, no-store"
+
+
 def test_figures_are_of_ones_own_firm_alone(viewer: Api, acme: FirmRows, globex: FirmRows) -> None:
     figures = viewer.get("queues/").json()
     assert figures["totals"]["completed"] == acme.firm.pk * 1000 + 7
