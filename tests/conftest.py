@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,6 +31,11 @@ GC_THRESHOLDS = (10_000, 20, 20)
 # that what turns it red is a change; every other run looks for new ones.
 IN_CI = "CI" in os.environ
 CI_SEED = 1
+
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    # Under nohup every worker that a test starts would inherit that, and not end when its terminal goes.
+    # Not the default action: it would end this process, which nohup is to prevent.
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 # Machines differ in speed, and a slow example proves nothing.
 settings.register_profile("suite", deadline=None, print_blob=True, derandomize=IN_CI)
