@@ -16,7 +16,9 @@ def locked_row(row: RowType) -> RowType:
     Raises:
         RowGone: somebody deleted it meanwhile.
     """
-    stored: RowType | None = type(row).objects.select_for_update().filter(pk=row.pk).first()
+    # Not against rows that refer to it: who adds one may hold what the caller locks next.
+    locked = type(row).objects.select_for_update(no_key=True)
+    stored: RowType | None = locked.filter(pk=row.pk).first()
     if stored is None:
         raise RowGone(f"The {row._meta.verbose_name} is deleted.")
     return stored

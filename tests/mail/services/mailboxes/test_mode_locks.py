@@ -1,0 +1,48 @@
+"""A change of a mailbox's mode and what jobs do in the mailbox do not wait for each other in a circle."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+
+from mail.models import ActionStatus, ActionType
+from mail.services.actions.actions import fail_action, request_action
+from mail.services.mailboxes import modes
+from tenants.scope import firm_scope
+from tests.mail.mail_kit import Mailbox
+from tests.support.databases import postgresql_only
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), postgresql_only]
+
+
+def somebody_waits() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM pg_locks WHERE NOT granted")
+        return cursor.fetchone() is not None
+
+
+def test_an_action_that_ends_at_that_moment_is_no_deadlock(mailbox: Mailbox) -> None:
+    mailbox.receive()
+    (message,) = mailbox.store_all()
+    with firm_scope(mailbox.firm):
+        action = request_action(message, ActionType.STAR)
+
+    def suggest_only() -> None:
+        try:
+            modes.suggest_only(mailbox.account)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        # Its event refers to the mailbox: the database looks for that one at the commit.
+        with firm_scope(mailbox.firm):
+            fail_action(mailbox.firm.pk, action.pk, "Gmail refused it")
+            changed = pool.submit(suggest_only)
+            wait_until(somebody_waits, "the change waits for the action")
+        changed.result()
+    with firm_scope(mailbox.firm):
+        action.refresh_from_db()
+    assert action.status == ActionStatus.FAILED
