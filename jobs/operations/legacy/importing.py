@@ -90,7 +90,10 @@ class ImportReport:
         """Count a row that is not imported, and say why."""
         self.skipped += 1
         room = max(0, MOST_REASONS - len(self.reasons))
-        self.reasons += [Skipped(row_id, one.field, one.code, one.message) for one in faults[:room]]
+        self.reasons += [
+            Skipped(_printable(row_id), one.field, one.code, _printable(one.message))
+            for one in faults[:room]
+        ]
         self.reasons_left_out += len(faults[room:])
 
     def add(self, part: ImportReport) -> None:
@@ -254,3 +257,8 @@ def _key_faults(key: str) -> list[Fault]:
         message = f"has, with the table's name, more than {MAX_KEY_LENGTH} characters"
         return [Fault("id", "too_long", message)]
     return list(text_faults("id", key))
+
+
+def _printable(text: str) -> str:
+    """Return it as any terminal and JSON takes it: the older table's bytes may be damaged."""
+    return text.encode(errors="backslashreplace").decode()

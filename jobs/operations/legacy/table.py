@@ -70,14 +70,15 @@ class LegacyTable:
         parts = [quote(self.key)]
         for role, column in self.columns.items():
             parts.append(_column_sql(role, quote(column)))
-        where = "" if after is None else f"WHERE {quote(self.key)} > %s"
+        bound, params = ("", []) if after is None else _bound(after)
+        where = f"WHERE {quote(self.key)} > {bound}" if bound else ""
         # Names of columns and table come from the database's own catalog, quoted.
         sql = (
             f"SELECT {', '.join(parts)} FROM {quote(self.name)} {where}"
             f" ORDER BY {quote(self.key)} LIMIT {CHUNK}"
         )
         with connection.cursor() as cursor, _reading_any_bytes(connection):
-            cursor.execute(sql, [] if after is None else [after])
+            cursor.execute(sql, params)
             names = ["key", *self.columns]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
@@ -114,6 +115,15 @@ def _reading_any_bytes(connection: Any) -> Iterator[None]:
         yield
     finally:
         client.text_factory = before
+
+
+def _bound(key: Any) -> tuple[str, list[Any]]:
+    """Return SQL for a key that was read, and its parameter: damaged text is no text to the client."""
+    try:
+        str(key).encode()
+    except UnicodeEncodeError:
+        return "CAST(%s AS text)", [key.encode(errors="surrogateescape")]
+    return "%s", [key]
 
 
 def _column_sql(role: str, column: str) -> str:

@@ -297,6 +297,22 @@ def test_a_row_of_damaged_bytes_is_skipped_alone_and_not_shown(import_emails: Im
 
 
 @sqlite_only
+@pytest.mark.parametrize("column", ["id", "job_type"])
+def test_a_row_of_a_damaged_id_or_type_is_skipped_alone_and_can_be_printed(
+    run: Callable[..., Run], firm: Firm, column: str
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE old (id text PRIMARY KEY, status text, job_type text)")
+        cursor.execute("INSERT INTO old VALUES ('a', 'completed', 'x'), ('b', 'completed', 'x')")
+        cursor.execute(f"UPDATE old SET {column} = CAST(x'ff41' AS text) WHERE id = 'b'")
+    of_table = ("--from", "per_type", "--table", "old", "--firm", firm.slug)
+    done = run("import_legacy_jobs", *of_table, "--job-type", "x=noop", "--json")
+    assert (done.json["history"], done.json["skipped"]) == ({"completed": 1}, 1)
+    assert "\\udcff" in done.out
+    assert done.out.isascii()
+
+
+@sqlite_only
 def test_a_table_with_rows_that_nothing_tells_apart_is_refused(
     run: Callable[..., Run], firm: Firm
 ) -> None:
