@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from django.utils.dateparse import parse_datetime
+from pydantic import AliasChoices, AliasPath
 
 from jobs import registry
 from jobs.errors import Fault, PayloadInvalid
@@ -62,9 +63,14 @@ class Mapped:
         return [registry.get(name) for name in names] if names else list(registry.all_types())
 
 
-def _aliases(model: type[JobPayload]) -> list[str]:
-    """Return the fields' names in payloads."""
-    return list(model.model_json_schema().get("properties", {}))
+def _aliases(model: type[JobPayload]) -> Iterator[str]:
+    """Yield the fields' names in payloads; not by the JSON schema, which not every model has."""
+    for one in model.model_fields.values():
+        alias = one.validation_alias
+        for name in alias.choices if isinstance(alias, AliasChoices) else [alias]:
+            found = name.path[0] if isinstance(name, AliasPath) else name
+            if isinstance(found, str):
+                yield found
 
 
 class RowFaulty(Exception):

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 from django.db import connection
+from pydantic import AliasChoices, Field
 
 from jobs.engine.unreadable import unreadable_jobs
 from jobs.models import Attempt, DeadLetterQueue, IdempotencyKey, JobQueue
@@ -338,6 +339,25 @@ def test_a_field_that_no_type_has_is_refused(import_emails: Import) -> None:
     assert done.code == 1
     assert "field.conection_id: is no field of email_processing" in done.err
     assert rows(JobQueue) == []
+
+
+class CalledPayload(JobPayload):
+    """A payload whose model has no JSON schema, and a field of another name in payloads."""
+
+    called: Callable[[], None] | None = None
+    order: int = Field(validation_alias=AliasChoices("orderNumber", "number"), default=0)
+
+
+@pytest.mark.parametrize("name", ["orderNumber", "number", "order"])
+def test_fields_of_a_model_without_a_json_schema_are_known(
+    run: Callable[..., Run], firm: Firm, job_types: dict[str, JobType], name: str
+) -> None:
+    job("call", category="notifications", payload=CalledPayload)(lambda payload, ctx: None)
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE old (id text PRIMARY KEY, status text, n integer)")
+    of_table = ("--from", "per_type", "--table", "old", "--firm", firm.slug, "--job-type", "call")
+    assert run("import_legacy_jobs", *of_table).code == 0
+    assert run("import_legacy_jobs", *of_table, "--field", f"{name}=n").code == 0
 
 
 def test_reasons_are_counted_all_and_named_some(
