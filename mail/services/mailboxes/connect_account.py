@@ -123,6 +123,7 @@ def connect_account(
         firm_id=firm_id, address=consent.address, defaults={"owner_id": by.user_id}
     )
     lock_mailbox(account)
+    account.refresh_from_db()
     before = {} if is_new else {"connection": account.connection}
     was_cut_off = account.connection == Connection.DISCONNECTED
     was_deleted = not is_new and mail_was_deleted(account)
