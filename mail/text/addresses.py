@@ -32,7 +32,10 @@ def parse_addresses(values: tuple[str, ...]) -> tuple[Address, ...]:
         for piece, comment in _split(recover_bytes(value[:_FIELD_CHARS])):
             name, address = _name_and_address(piece)
             if address:
-                found.append(_address(f"{pending} {name}".strip() or comment, address))
+                one = _address(f"{pending} {name}".strip() or comment, address)
+                # Damaged encoding may leave none of its @.
+                if "@" in one.address:
+                    found.append(one)
                 pending = ""
             elif piece:
                 pending = f"{pending} {piece},".strip()

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mail.text.addresses import parse_addresses
@@ -123,6 +123,7 @@ def test_base64_of_either_alphabet_is_read_with_or_without_padding(data):
 
 
 @given(header_like)
+@example("=?iso-2022-jp?B?a@b.example?=")
 def test_header_fields_never_raise_and_stay_one_line(value):
     assert "\n" not in decode_header(value, 100)
     assert "\n" not in parameter(value, "filename")
