@@ -35,6 +35,10 @@ from tenants.local_settings import FIRMS_SETTING
 # itself, which notes that the handler runs.
 HANDLER_LOCK_TIMEOUT_MILLISECONDS = 1000
 
+# On PostgreSQL: whether it is the transaction that the scope began, which has its setting. Django does
+# not see SQL that ends it.
+SAME_TRANSACTION = f"current_setting('{FIRMS_SETTING}', true) <> ''"
+
 COLUMNS = {
     "id": Column.UUID,
     "token": Column.BIGINT,
@@ -75,7 +79,8 @@ def complete_in_scope(settlement: Settlement) -> bool:
     """Write a plain completion in the open transaction, which has its firm in scope.
 
     False: nothing was written; the completion is not plain, or the job was asked to stop, or it is no
-    longer this claim's, or the handler ended the transaction. It waits for a lock no longer than HANDLER_LOCK_TIMEOUT_MILLISECONDS.
+    longer this claim's, or the handler ended the transaction. It waits for a lock no longer than
+    HANDLER_LOCK_TIMEOUT_MILLISECONDS.
     """
     dialect = dialects.current()
     table = _rows(_plain([settlement])) if dialect.has_pipelines else []
@@ -135,10 +140,7 @@ def _sql(rows: str, now: str, *, in_scope: bool = False) -> str:
     waited = dialect.seconds_between_sql("j.scheduled_at", "j.claimed_at")
     condition = reset = ""
     if in_scope:
-        # Without the scope's setting it is another transaction: the handler ended that one.
-        condition = (
-            f"AND j.cancel_requested_at IS NULL AND current_setting('{FIRMS_SETTING}', true) <> ''"
-        )
+        condition = f"AND j.cancel_requested_at IS NULL AND {SAME_TRANSACTION}"
         # Set and reset by the statement itself: it is the only one that a handler's transaction adds.
         milliseconds = f"'{HANDLER_LOCK_TIMEOUT_MILLISECONDS}ms'"
         rows += f", (SELECT set_config('lock_timeout', {milliseconds}, true) OFFSET 0) AS limited"

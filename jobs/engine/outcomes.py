@@ -6,7 +6,7 @@ import hashlib
 import re
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -25,13 +25,6 @@ class Failure:
     message: str
     traceback: str = ""
     fingerprint: str = ""
-
-    def with_note(self, note: str) -> Failure:
-        """Return it with the note after its text, or in place of the class where it had no text."""
-        if not note:
-            return self
-        text = "" if self.message == self.error_class else self.message
-        return replace(self, message=f"{text}\n{note}".strip())
 
 
 @dataclass(frozen=True)
@@ -144,14 +137,17 @@ TRACEBACK_LIMIT = 16_000
 _VARIABLE = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\b\w*\d\w*(?:\.\d+)?|'[^']*'|\"[^\"]*\"")
 
 
-def failure_of(error: BaseException, job_type: str) -> Failure:
-    """Describe `error`, raised by a handler of `job_type`; never raises, whatever its class does."""
+def failure_of(error: BaseException, job_type: str, note: str = "") -> Failure:
+    """Describe `error`, raised by a handler of `job_type`; never raises, whatever its class does.
+
+    The note follows the error's text. Without either the class stands for them: lists would show
+    nothing of `assert x`.
+    """
     error_class, message = class_path(error), message_of(error)
     location = _read(lambda: _location(error), "")
     return Failure(
         error_class=error_class,
-        # Of `assert x` there is none: lists would show nothing.
-        message=message or error_class,
+        message=f"{message}\n{note}".strip() or error_class,
         traceback=_read(lambda: redact(_ends(_formatted(error)), TRACEBACK_LIMIT), ""),
         fingerprint=fingerprint(job_type, error_class, location, message),
     )

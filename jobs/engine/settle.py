@@ -17,6 +17,7 @@ from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.completions import (
     HANDLER_LOCK_TIMEOUT_MILLISECONDS,
+    SAME_TRANSACTION,
     complete_in_scope,
     complete_plain,
 )
@@ -34,7 +35,6 @@ from jobs.engine.transition import transition_of
 from jobs.engine.wakeup import notify_settled
 from jobs.errors import Fatal, LeaseLost
 from jobs.states import DeadReason, Status
-from tenants.local_settings import FIRMS_SETTING
 
 MOST_LOCK_TIMEOUTS = 5
 
@@ -168,9 +168,9 @@ def _complete(settlement: Settlement) -> ReleasedCapacity:
 
 
 def _same_transaction_sql() -> str:
-    """Return whether this is the transaction that the scope began: Django does not see SQL that ends it."""
+    """Return whether this is the transaction that the scope began."""
     if connection.vendor == "postgresql":
-        return f"current_setting('{FIRMS_SETTING}', true) <> ''"
+        return SAME_TRANSACTION
     return str(int(connection.connection.in_transaction))
 
 

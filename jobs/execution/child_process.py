@@ -37,11 +37,6 @@ def limit_memory(limit: int) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-def this_process() -> int:
-    """Return what tells this process from one that is forked from it."""
-    return os.getpid()
-
-
 def end_if_forked(process: int, error: BaseException | None = None) -> None:
     """End this process where a handler that began in `process` forked it, and let it come back.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
@@ -46,7 +47,7 @@ from jobs.errors import (
     UnknownJobType,
     deciding,
 )
-from jobs.execution.child_process import end_if_forked, this_process
+from jobs.execution.child_process import end_if_forked
 from jobs.execution.connections import (
     atomic_connections,
     drop_open_transactions,
@@ -130,7 +131,7 @@ def _execute(
     declared = registry.find(claim.job_type)
     outer_id, outer_job = set_correlation_id(claim.correlation_id), set_current_job(claim)
     # Only a test runs handlers inside a transaction of its own.
-    outer, process = atomic_connections(), this_process()
+    outer, process = atomic_connections(), os.getpid()
     try:
         if declared is None or declared.leaves_to_newer_code(claim.payload_version):
             return _unknown(claim, declared)
@@ -243,7 +244,7 @@ def _outcome_of(
         note = f"What it asks of the queue cannot be read: {message_of(odd)}"
         with suppress(BaseException):
             error.add_note(note)
-    failure = failure_of(error, claim.job_type).with_note(note)
+    failure = failure_of(error, claim.job_type, note)
     if claim.attempts >= claim.max_attempts or declared is None:
         return _dead(DeadReason.EXHAUSTED, failure, declared)
     if retry_after is not None:

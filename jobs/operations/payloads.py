@@ -58,15 +58,17 @@ def _derived(job: JobQueue, declared: JobType, new: JobPayload) -> dict[str, Any
     try:
         old = parse_payload(declared, json.dumps(job.payload, default=str), job.firm_id)
     except PayloadInvalid:
-        # The code no longer reads it; that the caller gave a key cannot be seen then.
+        # The code no longer reads it.
         old = None
     derived = {}
     for name in DERIVED:
         derive, now = getattr(declared, name), getattr(job, name)
         if not callable(derive) or derive(new) == now:
             continue
-        # What guards the work follows the payload; the key that others count on stays.
-        if name != "idempotency_key" if old is None else derive(old) == now:
+        # Of what is no longer read nobody knows: what guards the work follows the payload, the key that
+        # others count on stays.
+        was_derived = name != "idempotency_key" if old is None else derive(old) == now
+        if was_derived:
             derived[name] = derive(new)
     return derived
 

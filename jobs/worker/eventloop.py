@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -23,7 +24,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Outcome
 from jobs.errors import Cancel, JobTimeout, LeaseLost
 from jobs.execution.async_bridge import checked_threads
-from jobs.execution.child_process import end_if_forked, this_process
+from jobs.execution.child_process import end_if_forked
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute
 from jobs.worker.threads import Runner, StopReason
@@ -211,7 +212,7 @@ def _create_task(
 
 async def _guarded(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
     """Return what the handler returns or raises: a raised SystemExit would end the loop itself."""
-    process = this_process()
+    process = os.getpid()
     try:
         result = await coroutine
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome

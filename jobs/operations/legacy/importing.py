@@ -91,7 +91,7 @@ class ImportReport:
         self.skipped += 1
         room = max(0, MOST_REASONS - len(self.reasons))
         self.reasons += [
-            Skipped(_printable(row_id), one.field, one.code, _printable(one.message))
+            Skipped(_encodable(row_id), one.field, one.code, _encodable(one.message))
             for one in faults[:room]
         ]
         self.reasons_left_out += len(faults[room:])
@@ -259,6 +259,6 @@ def _key_faults(key: str) -> list[Fault]:
     return list(text_faults("id", key))
 
 
-def _printable(text: str) -> str:
+def _encodable(text: str) -> str:
     """Return it as any terminal and JSON takes it: the older table's bytes may be damaged."""
     return text.encode(errors="backslashreplace").decode()

@@ -13,11 +13,12 @@ from django.utils import timezone
 
 from jobs.engine.clock import database_now
 from jobs.queue import EnqueueSpec
-from mail.errors import AgentScheduleInvalid, RowGone
+from mail.errors import AgentScheduleInvalid
 from mail.models import AgentProfile, AgentSchedule, Connection, MailAccount
 from mail.models.agent_schedule import MAX_NAME_LENGTH, MAX_PROMPT_LENGTH
 from mail.services import timetables
 from mail.services.dates import enqueue_due_rows
+from mail.services.locked import locked_row
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.models import Membership
@@ -59,7 +60,7 @@ def change_agent_schedule(
         RowGone: it is deleted.
     """
     with firm_scope(schedule.firm_id):
-        locked = _locked(schedule)
+        locked = locked_row(schedule)
         before = {name: getattr(locked, name) for name in SETTINGS}
         shown = _settings(locked)
         changed = {name for name, value in settings.items() if value != before[name]}
@@ -84,7 +85,7 @@ def delete_agent_schedule(
         RowGone: it is deleted already.
     """
     with firm_scope(schedule.firm_id):
-        locked = _locked(schedule)
+        locked = locked_row(schedule)
         _audit("agent_schedule.delete", locked, by, reason, before=_settings(locked))
         locked.delete()
 
@@ -160,14 +161,6 @@ def _specs(schedule: AgentSchedule, due_at: datetime) -> list[EnqueueSpec]:
     }
     key = f"{INVOCATION_TYPE}:{schedule.pk}:{moment:%Y%m%dT%H%M%S.%fZ}"
     return [EnqueueSpec(INVOCATION_TYPE, payload, user=schedule.user, idempotency_key=key)]
-
-
-def _locked(schedule: AgentSchedule) -> AgentSchedule:
-    rows = AgentSchedule.objects.select_for_update(of=("self",))
-    found: AgentSchedule | None = rows.filter(pk=schedule.pk).first()
-    if found is None:
-        raise RowGone("The schedule is deleted.")
-    return found
 
 
 def _set(schedule: AgentSchedule, settings: dict[str, Any], *, plans: bool) -> None:

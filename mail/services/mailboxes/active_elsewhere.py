@@ -31,4 +31,5 @@ def lock_mailbox(account: MailAccount) -> list[MailAccount]:
     """
     with all_firms("whether a mailbox is active in another firm"):
         rows = MailAccount.objects.filter(address=account.address).order_by("pk")
-        return list(rows.select_for_update(of=("self",)))
+        # As `locked_row`: not against rows that refer to them.
+        return list(rows.select_for_update(of=("self",), no_key=True))

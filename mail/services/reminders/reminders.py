@@ -7,10 +7,11 @@ from typing import Any
 from django.db.models import Case, QuerySet, When
 from django.utils import timezone
 
-from mail.errors import ReminderInvalid, RowGone, WrongState
+from mail.errors import ReminderInvalid, WrongState
 from mail.models import Reminder, ReminderStatus
 from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
 from mail.services import timetables
+from mail.services.locked import locked_row
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.models import Membership
@@ -49,7 +50,7 @@ def change_reminder(
         WrongState: it is canceled, or withdrawn.
     """
     with firm_scope(reminder.firm_id):
-        locked = _locked(reminder)
+        locked = locked_row(reminder)
         if locked.status in (ReminderStatus.CANCELED, ReminderStatus.WITHDRAWN):
             raise WrongState(f"The reminder is {locked.status}.")
         before = {name: getattr(locked, name) for name in SETTINGS}
@@ -70,7 +71,7 @@ def cancel_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = ""
         WrongState: nothing was to come any more.
     """
     with firm_scope(reminder.firm_id):
-        locked = _locked(reminder)
+        locked = locked_row(reminder)
         if locked.status != ReminderStatus.ACTIVE:
             raise WrongState("Nothing of the reminder is to come.")
         locked.status, locked.due_at = ReminderStatus.CANCELED, None
@@ -87,7 +88,7 @@ def delete_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = ""
         RowGone: it is deleted.
     """
     with firm_scope(reminder.firm_id):
-        locked = _locked(reminder)
+        locked = locked_row(reminder)
         _audit("reminder.delete", locked, by, reason)
         locked.delete()
 
@@ -97,13 +98,6 @@ def with_readability(rows: QuerySet[Any], user_id: Any) -> QuerySet[Any]:
     own = Case(When(user_id=user_id, then=True), default=False)
     marked: QuerySet[Any] = rows.annotate(is_readable=own)
     return marked
-
-
-def _locked(reminder: Reminder) -> Reminder:
-    found: Reminder | None = Reminder.objects.select_for_update().filter(pk=reminder.pk).first()
-    if found is None:
-        raise RowGone("The reminder is deleted.")
-    return found
 
 
 def _set(reminder: Reminder, settings: dict[str, Any], *, plans: bool) -> None:

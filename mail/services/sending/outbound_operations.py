@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec
 from mail.errors import ReasonMissing, WrongState
 from mail.models import UNFINISHED, Action, ActionStatus, OutboundMessage, OutboundStatus
 from mail.services.approvals.approvals import lock_questions, withdraw
+from mail.services.locked import locked_row
 from mail.services.mailboxes.connection import why_not_used
 from mail.services.sending.outbound import release_outbound
 from mail.services.sending.send_outcome import NOT_TOLD, complete_send
@@ -30,9 +31,7 @@ def _on_locked(
     @wraps(operation)
     def run(outbound: OutboundMessage, /, *args: P.args, **kwargs: P.kwargs) -> None:
         with firm_scope(outbound.firm_id):
-            locked = OutboundMessage.objects.select_for_update(of=("self",))
-            locked = locked.select_related("account", "message", "action")
-            operation(locked.get(pk=outbound.pk), *args, **kwargs)
+            operation(locked_row(outbound), *args, **kwargs)
 
     return run
 

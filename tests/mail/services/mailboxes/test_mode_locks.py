@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import connection
 
-from mail.models import ActionStatus, ActionType
+from mail.models import ActionStatus, ActionType, MailAccount
 from mail.services.actions.actions import fail_action, request_action
 from mail.services.mailboxes import modes
+from mail.services.mailboxes.active_elsewhere import lock_mailbox
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox
 from tests.support.databases import postgresql_only
@@ -24,7 +26,17 @@ def somebody_waits() -> bool:
         return cursor.fetchone() is not None
 
 
-def test_an_action_that_ends_at_that_moment_is_no_deadlock(mailbox: Mailbox) -> None:
+def suggest_when_connected(account: MailAccount) -> None:
+    """Change the mode as a connection does of a mailbox that is active elsewhere."""
+    with firm_scope(account.firm_id):
+        lock_mailbox(account)
+        modes.suggest_only(account)
+
+
+@pytest.mark.parametrize("change", [modes.suggest_only, suggest_when_connected])
+def test_an_action_that_ends_at_that_moment_is_no_deadlock(
+    mailbox: Mailbox, change: Callable[[MailAccount], None]
+) -> None:
     mailbox.receive()
     (message,) = mailbox.store_all()
     with firm_scope(mailbox.firm):
@@ -32,7 +44,7 @@ def test_an_action_that_ends_at_that_moment_is_no_deadlock(mailbox: Mailbox) -> 
 
     def suggest_only() -> None:
         try:
-            modes.suggest_only(mailbox.account)
+            change(mailbox.account)
         finally:
             connection.close()
 
