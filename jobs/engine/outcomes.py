@@ -137,17 +137,13 @@ TRACEBACK_LIMIT = 16_000
 _VARIABLE = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\b\w*\d\w*(?:\.\d+)?|'[^']*'|\"[^\"]*\"")
 
 
-def failure_of(error: BaseException, job_type: str, note: str = "") -> Failure:
-    """Describe `error`, raised by a handler of `job_type`; never raises, whatever its class does.
-
-    The note follows the error's text. Without either the class stands for them: lists would show
-    nothing of `assert x`.
-    """
+def failure_of(error: BaseException, job_type: str) -> Failure:
+    """Describe `error`, raised by a handler of `job_type`; never raises, whatever its class does."""
     error_class, message = class_path(error), message_of(error)
     location = _read(lambda: _location(error), "")
     return Failure(
         error_class=error_class,
-        message=f"{message}\n{note}".strip() or error_class,
+        message=message,
         traceback=_read(lambda: redact(_ends(_formatted(error)), TRACEBACK_LIMIT), ""),
         fingerprint=fingerprint(job_type, error_class, location, message),
     )

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import replace
 from datetime import UTC
 from random import Random
 from types import CoroutineType
@@ -244,7 +245,7 @@ def _outcome_of(
         note = f"What it asks of the queue cannot be read: {message_of(odd)}"
         with suppress(BaseException):
             error.add_note(note)
-    failure = failure_of(error, claim.job_type, note)
+    failure = _with_note(failure_of(error, claim.job_type), note)
     if claim.attempts >= claim.max_attempts or declared is None:
         return _dead(DeadReason.EXHAUSTED, failure, declared)
     if retry_after is not None:
@@ -266,6 +267,10 @@ def _deciding(
         return found, ""
     error.add_note(LEASE_STOOD)
     return deciding(error, lease_lost=False), LEASE_STOOD
+
+
+def _with_note(failure: Failure, note: str) -> Failure:
+    return replace(failure, message=f"{failure.message}\n{note}".strip()) if note else failure
 
 
 def _dead(

@@ -30,10 +30,6 @@ def test_class_message_and_traceback_are_kept():
 
 
 @pytest.mark.req("J-13")
-def test_an_error_without_a_text_is_told_by_its_class():
-    assert failure_of(AssertionError(), "t").message == "AssertionError"
-
-
 def test_classes_of_ours_carry_their_module():
     assert raised(Retryable("busy")).error_class == "jobs.errors.Retryable"
 
