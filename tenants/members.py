@@ -16,7 +16,7 @@ def set_role(user: AbstractBaseUser, firm: Firm, role: Role, *, by: Actor) -> No
     """Give the user this role in the firm; add the user as a member if needed."""
     with firm_scope(firm):
         # The lock keeps concurrent changes out between reading the old role and writing the new one.
-        member, is_new = Membership.objects.select_for_update().get_or_create(
+        member, is_new = Membership.objects.select_for_update(no_key=True).get_or_create(
             firm=firm, user=user, defaults={"role": role}
         )
         old = _facts(user, member)

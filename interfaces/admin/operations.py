@@ -272,7 +272,7 @@ class OperationsAdmin(ReadOnlyAdmin):
 
     def lock_row(self, row: Any) -> Any:
         """Return the row as it is now, locked until the end of the request; None: it is gone."""
-        return self.model.objects.select_for_update().filter(pk=row.pk).first()
+        return self.model.objects.select_for_update(no_key=True).filter(pk=row.pk).first()
 
     def _page(
         self,

@@ -31,7 +31,7 @@ def _mentioning(rows: QuerySet[Any], column: str, user_id: Any) -> list[Any]:
     """Return and lock the rows that keep a job of the user in this column."""
     kept = f'"user_id": "{user_id}"'
     found = rows.alias(kept=Cast(F(column), TextField())).filter(kept__contains=kept)
-    jobs = found.only("firm", column).order_by("pk").select_for_update(of=("self",))
+    jobs = found.only("firm", column).order_by("pk").select_for_update(of=("self",), no_key=True)
     return [row for row in jobs if any(_is_of(job, user_id) for job in _jobs(getattr(row, column)))]
 
 

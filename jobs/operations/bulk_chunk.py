@@ -190,7 +190,9 @@ def _jobs_in(
 def _locked(model: Any, ids: Sequence[UUID]) -> tuple[dict[UUID, Any], Outcomes]:
     """Lock the rows that nobody else has locked; return them by id, and which are gone."""
     rows = model.objects.filter(pk__in=ids).only(*_COLUMNS[model])
-    found = {row.pk: row for row in rows.select_for_update(skip_locked=True).order_by("pk")}
+    found = {
+        row.pk: row for row in rows.select_for_update(no_key=True, skip_locked=True).order_by("pk")
+    }
     missing = [pk for pk in ids if pk not in found]
     there = set(model.objects.filter(pk__in=missing).values_list("pk", flat=True))
     return found, {pk: GONE for pk in missing if pk not in there}

@@ -53,7 +53,7 @@ def do_step(run_id: UUID, firm: Firm, job_id: UUID, lease_token: int) -> Step:
 def _step(run_id: UUID, firm: Firm, job_id: UUID, lease_token: int) -> Step:
     with all_firms("a bulk run on every firm") if firm.is_system else firm_scope(firm):
         mine = BulkRun.objects.filter(pk=run_id, firm_id=firm.pk, job_id=job_id)
-        run = mine.select_for_update().first()
+        run = mine.select_for_update(no_key=True).first()
         if run is None or run.state != BulkState.RUNNING:
             return Step(run)
         held = JobQueue.objects.filter(pk=job_id, firm_id=firm.pk, lease_token=lease_token)

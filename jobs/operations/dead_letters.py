@@ -175,7 +175,7 @@ def close_as_reprocessed(job: JobQueue, series: int, by: By, note: str) -> None:
 
     Must run in an operation that has locked the job's row.
     """
-    letters = DeadLetterQueue.objects.unscoped("of a job in scope").select_for_update()
+    letters = DeadLetterQueue.objects.unscoped("of a job in scope").select_for_update(no_key=True)
     for letter in letters.filter(
         firm_id=job.firm_id, original_job_id=job.pk, resolution__in=OPEN_RESOLUTIONS
     ):

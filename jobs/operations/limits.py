@@ -253,7 +253,7 @@ def _counting(
 def _find_rate_limit(
     firm: Firm | int | None, firm_id: int, counting: dict[str, Any]
 ) -> RateLimit | None:
-    rows = RateLimit.objects.unscoped("the firm is in scope").select_for_update()
+    rows = RateLimit.objects.unscoped("the firm is in scope").select_for_update(no_key=True)
     found: RateLimit | None = rows.filter(
         firm_id=firm_id, everywhere=firm is None, **counting
     ).first()

@@ -110,7 +110,7 @@ def get_row(model: type[M], target: M | UUID | str, *, lock: bool = False) -> M:
     # A project's own code may call an operation without a scope: it has the id.
     rows = manager.unscoped("an operation on an id") if current_scope() is None else manager.all()
     if lock:
-        rows = rows.select_for_update()
+        rows = rows.select_for_update(no_key=True)
     found: M | None = rows.filter(pk=pk).first()
     if found is None:
         raise UnknownJob(f"no {model._meta.verbose_name} {pk}")

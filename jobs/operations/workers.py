@@ -125,7 +125,7 @@ def _get_for_update(worker: Worker | UUID | str) -> Worker:
         pk = UUID(str(worker.pk if isinstance(worker, Worker) else worker))
     except ValueError as error:
         raise UnknownJob(f"{str(worker)[:64]!r} is not an id") from error
-    found = Worker.objects.select_for_update().filter(pk=pk).first()
+    found = Worker.objects.select_for_update(no_key=True).filter(pk=pk).first()
     if found is None:
         raise UnknownJob(f"no worker {pk}")
     return found

@@ -117,7 +117,7 @@ def _run_at_start(owner: Firm) -> None:
 def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:
     now = database_now()
     rows = Schedule.objects.filter(firm=owner, name=name)
-    row: Schedule | None = rows.select_for_update().first()
+    row: Schedule | None = rows.select_for_update(no_key=True).first()
     if row is None:
         row = Schedule(firm=owner, name=name, shipped=declared, **declared)
         row.next_run_at = row.timetable().first_after(now)

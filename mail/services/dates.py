@@ -61,7 +61,9 @@ def _enqueue_page(
     with firm_scope(firm_id):
         now = database_now()
         found = due(now).exclude(pk__in=skipped).order_by("due_at", "pk")
-        rows: list[Any] = list(found.select_for_update(of=("self",), skip_locked=True)[:PAGE])
+        rows: list[Any] = list(
+            found.select_for_update(of=("self",), no_key=True, skip_locked=True)[:PAGE]
+        )
         slots = {row.pk: slot for row in rows if (slot := _slot_of(row, now)) is not None}
         specs = {row: specs_of(row, slots[row.pk]) for row in rows if row.pk in slots}
         made = _enqueue(firm_id, specs)

@@ -37,4 +37,4 @@ def enqueue_after_running(
 def still_waits(result: EnqueueResult) -> bool:
     """Say whether the job waits, and keep it from being claimed until the caller's commit."""
     waiting = JobQueue.objects.filter(pk=result.job_id, status=Status.PENDING)
-    return waiting.select_for_update().first() is not None
+    return waiting.select_for_update(no_key=True).first() is not None

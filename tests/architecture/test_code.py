@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -137,6 +138,23 @@ def test_every_module_says_what_it_owns_and_promises_late_annotations():
         )
     ]
     assert eager == []
+
+
+def test_a_lock_of_rows_lets_others_refer_to_them():
+    """`FOR UPDATE` stops who adds a row that refers to it, who may hold what the locker takes next."""
+    # What is deleted is locked against that, too.
+    deleted = {"jobs/operations/deletion_steps.py": 1}
+    stricter: Counter[str] = Counter()
+    locks = 0
+    for path in sources():
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Attribute) and node.attr == "select_for_update":
+                locks += 1
+                stricter[place(path)] += 1
+            elif isinstance(node, ast.keyword) and node.arg == "no_key":
+                stricter[place(path)] -= ast.unparse(node.value) == "True"
+    assert locks > 30
+    assert +stricter == deleted
 
 
 # What operators, pages and commands may not do for themselves.

@@ -102,7 +102,11 @@ def alert_unreviewed() -> int:
 
 def _new_failures() -> int:
     with all_firms("alerts of every firm"):
-        rows = _letters().filter(alerted=False).select_for_update(skip_locked=True, of=("self",))
+        rows = (
+            _letters()
+            .filter(alerted=False)
+            .select_for_update(of=("self",), no_key=True, skip_locked=True)
+        )
         batch = list(rows.order_by("pk")[:BATCH])
         if not batch:
             return 0
@@ -164,7 +168,7 @@ def _due(
     ).order_by("firm_id", "fingerprint")
     now = database_now()
     due: dict[Key, FailureAlert] = {}
-    for alert in alerts.select_for_update():
+    for alert in alerts.select_for_update(no_key=True):
         key, last = (alert.firm_id, alert.fingerprint), getattr(alert, column)
         if key in known and (last is None or last <= now - quiet):
             due[key] = alert

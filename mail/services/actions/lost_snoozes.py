@@ -58,7 +58,11 @@ def lose_snoozes(message_ids: Collection[UUID]) -> set[UUID]:
     """
     snoozes = Action.objects.filter(message_id__in=message_ids, action_type=ActionType.SNOOZE)
     # None is started before the end of the transaction: what is started below has its job in flight.
-    rows = list(snoozes.select_for_update(of=("self",)).order_by("pk").select_related("account"))
+    rows = list(
+        snoozes.select_for_update(of=("self",), no_key=True)
+        .order_by("pk")
+        .select_related("account")
+    )
     under_way = {row.job_id: row.message_id for row in rows if row.status in UNFINISHED}
     in_flight = JobQueue.objects.filter(pk__in=under_way.keys() - {None}, status__in=IN_FLIGHT)
     busy = {under_way[job_id] for job_id in in_flight.values_list("pk", flat=True)}

@@ -126,7 +126,7 @@ def _take_step(context: ToolCallContext, reply: Reply) -> None:
     run = context.run
     known = run.iterations
     with firm_scope(run.firm_id):
-        locked = AgentRun.objects.select_for_update().get(pk=run.pk)
+        locked = AgentRun.objects.select_for_update(no_key=True).get(pk=run.pk)
         if locked.iterations != known or locked.status != RunStatus.RUNNING:
             run.refresh_from_db()
             return

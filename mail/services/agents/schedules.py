@@ -124,7 +124,9 @@ def _stop_deserted() -> None:
         found = list(due.order_by("pk").values_list("firm_id", "pk"))
     for firm_id, pk in found:
         with firm_scope(firm_id):
-            rows = AgentSchedule.objects.select_for_update(of=("self",)).select_related("user")
+            rows = AgentSchedule.objects.select_for_update(
+                of=("self",), no_key=True
+            ).select_related("user")
             locked = rows.filter(pk=pk, enabled=True).first()
             reason = "" if locked is None else why_stopped(locked)
             if locked is None or not reason:

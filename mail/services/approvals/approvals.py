@@ -121,7 +121,7 @@ def refuse(approval: Approval, why: str, *, by: Actor, asked: str) -> Decided:
 
 def lock_questions(outbound: OutboundMessage) -> list[Approval]:
     """Return the open questions about the message, locked. Must run in the firm's scope."""
-    rows = Approval.objects.select_for_update()
+    rows = Approval.objects.select_for_update(no_key=True)
     return list(rows.filter(outbound=outbound, status=ApprovalStatus.PENDING))
 
 
@@ -163,7 +163,7 @@ def _decide(approval: Approval, status: ApprovalStatus, by: Actor, reason: str) 
 
 
 def _locked(approval_id: UUID) -> Approval | None:
-    rows = Approval.objects.select_for_update(of=("self",))
+    rows = Approval.objects.select_for_update(of=("self",), no_key=True)
     found: Approval | None = (
         rows.select_related("account", "message", "action__message", "outbound__account")
         .filter(pk=approval_id)
@@ -218,7 +218,7 @@ def _lock_asked(approval: Approval) -> None:
     """Read what was asked once more, locked: it may be canceled at the same moment."""
     for one in (approval.outbound, approval.action):
         if one is not None:
-            one.refresh_from_db(from_queryset=type(one).objects.select_for_update())
+            one.refresh_from_db(from_queryset=type(one).objects.select_for_update(no_key=True))
 
 
 _EVENTS = {

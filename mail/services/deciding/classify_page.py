@@ -154,7 +154,9 @@ def _decide(
 ) -> list[Decision]:
     """Store the verdicts, the threads' new states, the events, and the label changes with a job."""
     by_thread = {one[0].thread.pk: one for one in judged}
-    locked = MailThread.objects.filter(pk__in=by_thread).select_for_update().order_by("pk")
+    locked = (
+        MailThread.objects.filter(pk__in=by_thread).select_for_update(no_key=True).order_by("pk")
+    )
     # Somebody may have judged one meanwhile.
     threads = [
         thread

@@ -128,7 +128,9 @@ def _complete(
         # What was canceled while Gmail was asked has its label all the same.
         written = (ActionStatus.EXECUTING, ActionStatus.CANCELED)
         ours = Action.objects.filter(pk__in=by_id, status__in=written)
-        locked = ours.select_for_update(of=("self",)).values_list("pk", "message__labels")
+        locked = ours.select_for_update(of=("self",), no_key=True).values_list(
+            "pk", "message__labels"
+        )
         finished, about = [], []
         for pk, labels in locked:
             action = by_id[pk]

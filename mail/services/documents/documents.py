@@ -140,7 +140,7 @@ def keep_verdict(document: Document, scan: ScanResult, malware: str = "") -> dic
 def keep_text(document: Document, extraction: Extraction) -> dict[str, Any]:
     """Store what the attachment says, and let search find its message by it."""
     # An erasure locks the mailbox: what is stored from now on asks the suppression list first.
-    MailAccount.objects.select_for_update().get(pk=document.account_id)
+    MailAccount.objects.select_for_update(no_key=True).get(pk=document.account_id)
     detected = extraction.detected_type[:MAX_DETECTED_LENGTH]
     if not extraction.text:
         return end_document(document, Unread(extraction.reason), detected_type=detected)

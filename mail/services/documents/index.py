@@ -78,7 +78,9 @@ def _document_texts(message_ids: Collection[UUID]) -> dict[UUID, list[str]]:
 
 
 def _with_text(messages: Any) -> Any:
-    return messages.only("firm", "account", "internal_date", *_TEXT).select_for_update(of=("self",))
+    return messages.only("firm", "account", "internal_date", *_TEXT).select_for_update(
+        of=("self",), no_key=True
+    )
 
 
 def _texts(message: Message) -> Iterable[str]:

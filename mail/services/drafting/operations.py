@@ -26,7 +26,7 @@ def _on_ready(
     @wraps(operation)
     def run(draft: Draft, /, *args: P.args, **kwargs: P.kwargs) -> None:
         with firm_scope(draft.firm_id):
-            locked = Draft.objects.select_for_update(of=("self",)).select_related(
+            locked = Draft.objects.select_for_update(of=("self",), no_key=True).select_related(
                 "thread", "account"
             )
             current = locked.get(pk=draft.pk)

@@ -93,7 +93,9 @@ def _asks_again(task: DraftTask, sent: datetime) -> bool:
 
 def _hand_on_order(old: Draft, draft: Draft) -> None:
     """Have the rework that was ordered of the draft before, outside Gmail, find its order in the new one."""
-    rows = Draft.objects.select_for_update(of=("self",)).filter(pk=old.pk, status=DraftStatus.READY)
+    rows = Draft.objects.select_for_update(of=("self",), no_key=True).filter(
+        pk=old.pk, status=DraftStatus.READY
+    )
     asked = rows.values_list("next_instruction", flat=True).first()
     if asked:
         Draft.objects.filter(pk=draft.pk).update(next_instruction=asked)

@@ -71,7 +71,7 @@ def erase_step(request_id: UUID, lease: JobLease) -> Step:
     """
     with all_firms("exports of a firm may belong to the system firm"):
         lease.require()
-        request: DataRequest = DataRequest.objects.select_for_update().get(pk=request_id)
+        request: DataRequest = DataRequest.objects.select_for_update(no_key=True).get(pk=request_id)
         if request.status == RequestStatus.DONE:
             return Step(is_over=True, counts=request.counts)
         address = decrypt_field(request, "subject")
@@ -142,7 +142,11 @@ def _of_subject(model: type[Any], firm_id: int, address: str) -> QuerySet[Any]:
         return rows.exclude(after=ERASED_ENTRY["after"])
     if model is Message:
         # What an ingest stores from now on asks the suppression list first.
-        list(MailAccount.objects.select_for_update().filter(firm_id=firm_id).order_by("pk"))
+        list(
+            MailAccount.objects.select_for_update(no_key=True)
+            .filter(firm_id=firm_id)
+            .order_by("pk")
+        )
         return rows.defer("html", "text", "hidden_text", "headers")
     return rows
 
@@ -178,7 +182,7 @@ def _delete_messages(messages: list[Message]) -> int:
     messages = [message for message in messages if message.pk not in busy]
     ids = [message.pk for message in messages]
     threads = MailThread.objects.filter(pk__in={message.thread_id for message in messages})
-    locked = list(threads.select_for_update().order_by("pk"))
+    locked = list(threads.select_for_update(no_key=True).order_by("pk"))
     for relation in Message._meta.related_objects:
         model: Any = relation.related_model
         if relation.on_delete is SET_NULL and model is not MailThread:
@@ -234,7 +238,7 @@ def _drop_exports(firm_id: int, address: str) -> None:
         about_firm_id=firm_id
     )
     stored = Q(parts__gt=0)
-    ids = list(exports.filter(stored).select_for_update().values_list("pk", flat=True))
+    ids = list(exports.filter(stored).select_for_update(no_key=True).values_list("pk", flat=True))
     if ids:
         ExportPart.objects.filter(request_id__in=ids).delete()
         changed = DataRequest.objects.filter(pk__in=ids)

@@ -164,7 +164,7 @@ def open_zip(request: DataRequest, *, by: Actor) -> IO[bytes]:
     """
     with firm_scope(request.firm_id):
         # Locked: it would expire, or an erasure take it away, while it is written.
-        ready = DataRequest.objects.select_for_update().filter(
+        ready = DataRequest.objects.select_for_update(no_key=True).filter(
             pk=request.pk, status=RequestStatus.READY
         )
         row = ready.exclude(kind=RequestKind.ERASE_SUBJECT).first()
@@ -196,12 +196,12 @@ def expire_exports() -> int:
         now = timezone.now()
         due = DataRequest.objects.filter(
             status=RequestStatus.READY, expires_at__lte=now
-        ).select_for_update(skip_locked=True)
+        ).select_for_update(no_key=True, skip_locked=True)
         requests = list(due.values_list("pk", flat=True)[:100])
         delete_zips(requests)
         failed = DataRequest.objects.filter(
             status=RequestStatus.FAILED, parts__gt=0, finished_at__lte=now - LIFETIME
-        ).select_for_update(skip_locked=True)
+        ).select_for_update(no_key=True, skip_locked=True)
         forget_parts(list(failed.values_list("pk", flat=True)[:100]))
         return len(requests)
 

@@ -76,7 +76,7 @@ def export_step(request_id: UUID, lease: JobLease) -> DataRequest | None:
         about = DataRequest.objects.values_list("about_firm_id", flat=True).get(pk=request_id)
     with firms_scope([lease.firm_id, about]):
         lease.require()
-        request: DataRequest = DataRequest.objects.select_for_update().get(pk=request_id)
+        request: DataRequest = DataRequest.objects.select_for_update(no_key=True).get(pk=request_id)
         if request.status == RequestStatus.EXPIRED:
             # Its job was retried: what it had written is gone.
             request.position, request.counts = {}, {}

@@ -292,7 +292,7 @@ def _of_account(model: type[Any], account_id: Any) -> Any:
 def _delete_page(firm_id: int, due: QuerySet[MailAccount], rows: Any) -> int:
     """Delete some rows in a transaction of its own, while the mail is due; return how many went."""
     with firm_scope(firm_id):
-        if not due.select_for_update().exists():
+        if not due.select_for_update(no_key=True).exists():
             return 0
         found: QuerySet[Any] = rows()
         page = list(found.order_by("pk").values_list("pk", flat=True)[:DELETED_AT_ONCE])

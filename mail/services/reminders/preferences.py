@@ -140,7 +140,7 @@ def reset_preference(row: NotificationPreference, *, by: Actor = SERVICE, reason
 
 
 def _locked(firm_id: int, user_id: int) -> NotificationPreference | None:
-    rows = NotificationPreference.objects.select_for_update(of=("self",))
+    rows = NotificationPreference.objects.select_for_update(of=("self",), no_key=True)
     found: NotificationPreference | None = rows.filter(firm_id=firm_id, user_id=user_id).first()
     return found
 

@@ -45,7 +45,7 @@ def propose_rule(account: MailAccount, message: Message, category: Category) -> 
 
 def _rule_of(account: MailAccount, sender: str) -> Rule | None:
     rows = Rule.objects.filter(account=account, scope=Scope.SENDER, scope_ref=sender)
-    found: Rule | None = rows.select_for_update(of=("self",)).order_by("pk").first()
+    found: Rule | None = rows.select_for_update(of=("self",), no_key=True).order_by("pk").first()
     return found
 
 

@@ -38,7 +38,7 @@ def check_automatic(account: MailAccount, content: Content) -> None:
     if content.kind == OutboundKind.REPLY:
         if len(content.to) > 1:
             raise AutomaticRefused("It would answer several addresses at once.")
-        MailAccount.objects.select_for_update().get(pk=account.pk)
+        MailAccount.objects.select_for_update(no_key=True).get(pk=account.pk)
         for address in content.to:
             _check_day(account, address)
         _check_hour(account)

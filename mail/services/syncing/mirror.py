@@ -65,7 +65,9 @@ def cursor_of(account: MailAccount, *, lock: bool = False) -> int | None:
         MailboxDisconnected: with `lock`; nothing more is stored, for its mail may be deleted already.
     """
     rows = MailAccount.objects.filter(pk=account.pk)
-    found = (rows.select_for_update() if lock else rows).values_list("history_cursor", "connection")
+    found = (rows.select_for_update(no_key=True) if lock else rows).values_list(
+        "history_cursor", "connection"
+    )
     cursor: int | None
     cursor, connection = found[0]
     if lock and connection == Connection.DISCONNECTED:
@@ -194,5 +196,5 @@ def _delete(messages: Collection[Message]) -> None:
         return
     threads = {message.thread_id for message in messages}
     Message.objects.filter(pk__in=[message.pk for message in messages]).delete()
-    locked = MailThread.objects.select_for_update().filter(pk__in=threads).order_by("pk")
+    locked = MailThread.objects.select_for_update(no_key=True).filter(pk__in=threads).order_by("pk")
     refresh_threads(list(locked))

@@ -98,7 +98,7 @@ def store_messages(account: MailAccount, fetched: Sequence[Fetched]) -> list[Sto
 def _locked_threads(account: MailAccount, gmail_thread_ids: Collection[str]) -> dict[str, Any]:
     """Return the threads by Gmail's id, made where missing and locked: ingests count them."""
     rows = MailThread.objects.filter(account=account, gmail_thread_id__in=gmail_thread_ids)
-    locked = rows.select_for_update().order_by("pk")
+    locked = rows.select_for_update(no_key=True).order_by("pk")
     found = {thread.gmail_thread_id: thread for thread in locked}
     missing = sorted(set(gmail_thread_ids) - found.keys())
     if missing:

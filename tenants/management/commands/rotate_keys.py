@@ -35,7 +35,7 @@ class Command(JsonCommand):
         for model, names in encrypted_models():
             for page in _pages(model):
                 with all_firms("rotate the keys of encrypted fields"):
-                    for row in model.objects.select_for_update().filter(pk__in=page):
+                    for row in model.objects.select_for_update(no_key=True).filter(pk__in=page):
                         try:
                             was_outdated = encrypt_anew(row, names)
                         except EncryptionError as error:
