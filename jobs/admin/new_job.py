@@ -22,6 +22,7 @@ from jobs.admin.schema_fields import given, schema_fields
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.job_arguments import MAX_KEY_LENGTH
 from jobs.errors import PayloadInvalid
+from jobs.operations.deletion import by_hand_faults
 from jobs.operations.enqueue import enqueue
 from jobs.payload_validator import validate_payload
 from jobs.registry import JobType
@@ -143,10 +144,10 @@ class NewJobAdmin(TenantOperationsAdmin):
         """Ask on GET, enqueue on POST.
 
         Raises:
-            Http404: there is no such type.
+            Http404: there is no such type, or none that is enqueued by hand.
         """
         declared = registry.find(job_type)
-        if declared is None:
+        if declared is None or by_hand_faults(job_type):
             raise Http404("no such job type")
         return super().operation_view(request, operation=_operation_for(declared))
 
@@ -158,7 +159,8 @@ class NewJobAdmin(TenantOperationsAdmin):
             return super().operation_view(request, object_id, operation=operation)
         if not self.may(request, operation):
             raise PermissionDenied
-        by_category = sorted(registry.all_types(), key=attrgetter("category.value"))
+        offered = [one for one in registry.all_types() if not by_hand_faults(one.name)]
+        by_category = sorted(offered, key=attrgetter("category.value"))
         categories = [
             (
                 category,

@@ -14,6 +14,7 @@ from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.redaction import redaction_faults
 from jobs.errors import Fault, PayloadInvalid, WrongState
 from jobs.models import JobQueue
+from jobs.operations.deletion import by_hand_faults
 from jobs.operations.operation import By, audit, operation
 from jobs.states import CountedBy
 from tenants.models import Firm
@@ -35,10 +36,11 @@ def enqueue(
     is audited.
 
     Raises:
-        PayloadInvalid: the payload or an option is refused, or the payload holds a mask.
+        PayloadInvalid: the payload or an option is refused, or the payload holds a mask, or jobs of
+            the type are enqueued by an operation alone.
         MissingTenant: no firm given, none in scope, and there are several.
     """
-    if faults := redaction_faults(payload) + _lock_faults(job_type, options.get("lock_key")):
+    if faults := _faults(job_type, payload, options.get("lock_key")):
         raise PayloadInvalid(job_type, faults)
     result = store(job_type, payload, firm=firm, **options)
     _audit(result, by, reason)
@@ -60,7 +62,7 @@ def enqueue_chain(
         ArgumentsInvalid, MissingTenant: as `jobs.engine.chains.enqueue_chain`.
     """
     for place, spec in enumerate(specs):
-        if faults := redaction_faults(spec.payload) + _lock_faults(spec.job_type, spec.lock_key):
+        if faults := _faults(spec.job_type, spec.payload, spec.lock_key):
             named = [replace(fault, field=f"jobs.{place}.{fault.field}") for fault in faults]
             raise PayloadInvalid(spec.job_type, named)
     result = store_chain(specs, firm=firm)
@@ -71,6 +73,14 @@ def enqueue_chain(
 def holder_is_deleted(result: EnqueueResult) -> WrongState:
     """Return the error where the job that has the idempotency key for good is deleted."""
     return WrongState(f"job {result.job_id} had this idempotency key, and is deleted")
+
+
+def _faults(job_type: str, payload: Mapping[str, Any] | None, lock_key: str | None) -> list[Fault]:
+    return [
+        *by_hand_faults(job_type),
+        *redaction_faults(payload),
+        *_lock_faults(job_type, lock_key),
+    ]
 
 
 def _lock_faults(job_type: str, lock_key: str | None) -> list[Fault]:

@@ -13,6 +13,7 @@ from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faul
 from jobs.engine.value_faults import number_faults
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
+from jobs.operations.deletion import by_hand_faults
 from jobs.payload_validator import JobPayload, encode_payload, parse_payload
 from jobs.registry import JobType
 from jobs.states import Status
@@ -25,12 +26,13 @@ def edited_columns(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, dict
     """Return the JSON text of an edited payload, and every column of the job that follows from it.
 
     Raises:
-        PayloadInvalid: the payload is refused, or would change an idempotency key that stands.
+        PayloadInvalid: the payload is refused, or would change an idempotency key that stands, or
+            jobs of the type are enqueued by an operation alone.
     """
     declared = registry.get(job.job_type)
     text, model = _check(job, payload)
     whole = json.loads(text)
-    faults = []
+    faults = by_hand_faults(job.job_type)
     waits = job.status == Status.PENDING
     if waits and model.correlation_id != job.correlation_id:
         message = "cannot be changed: the job is found by it"

@@ -10,6 +10,7 @@ from jobs import registry
 from jobs.engine.redaction import redaction_faults
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import Schedule
+from jobs.operations.deletion import by_hand_faults
 from jobs.payload_validator import text_faults, validate_payload
 from jobs.registry.timetable import TimetableInvalid
 from jobs.schedules.groups import find_group, group_names
@@ -37,7 +38,12 @@ def schedule_faults(row: Schedule) -> list[Fault]:
         row.timetable()
     except TimetableInvalid as error:
         faults.append(Fault(error.field, "invalid", str(error)))
-    return [*faults, *text_faults("name", row.name), *_payload_faults(row)]
+    return [
+        *faults,
+        *by_hand_faults(row.job_type),
+        *text_faults("name", row.name),
+        *_payload_faults(row),
+    ]
 
 
 def _interval_faults(seconds: object) -> list[Fault]:

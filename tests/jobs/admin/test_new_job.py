@@ -96,6 +96,12 @@ def test_the_list_leads_to_the_types_and_a_type_to_its_form(developer: Client) -
 
 
 @pytest.mark.req("T-05")
+def test_a_deletion_is_no_new_job(developer: Client) -> None:
+    assert b"delete_firm" not in developer.get(reverse(CHOOSE)).content
+    form = reverse("admin:jobs_jobqueue_new_of", args=["delete_firm"])
+    assert developer.get(form).status_code == 404
+
+
 def test_a_job_is_enqueued_from_its_fields(developer: Client, acme: FirmRows) -> None:
     customer = uuid4()
     answers = {

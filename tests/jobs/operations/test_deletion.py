@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from typing import Any
@@ -16,11 +17,22 @@ from jobs.engine.counters import Counted, count
 from jobs.engine.delete_owned import FIRST_ID
 from jobs.engine.rollups import Measured, Rollups
 from jobs.engine.transactions import in_transaction
-from jobs.errors import ArgumentsInvalid, Cancel, LeaseLost, ReasonMissing, WrongState
+from jobs.errors import (
+    ArgumentsInvalid,
+    Cancel,
+    LeaseLost,
+    PayloadInvalid,
+    ReasonMissing,
+    ScheduleInvalid,
+    WrongState,
+)
 from jobs.models import Batch, DeadLetterQueue, FanIn, JobQueue
 from jobs.operations import deletion_steps
 from jobs.operations.deletion import delete_firm, delete_user
 from jobs.operations.deletion_steps import Deleter, Step
+from jobs.operations.edit import edit
+from jobs.operations.enqueue import enqueue as enqueue_by_hand
+from jobs.operations.enqueue import enqueue_chain as chain_by_hand
 from jobs.operations.schedules import create_schedule
 from jobs.queue import EnqueueSpec, batch_progress, enqueue, enqueue_batch, enqueue_chain
 from jobs.testing import drain, run_job
@@ -267,6 +279,30 @@ def test_a_job_of_another_firm_than_the_system_firm_deletes_nothing(
         assert JobQueue.objects.filter(pk=kept.pk).exists()
     assert Firm.objects.filter(pk=other_firm.pk).exists()
     assert get_user_model().objects.filter(pk=user.pk).exists()
+
+
+@pytest.mark.parametrize("job_type", ["delete_firm", "delete_user"])
+def test_nobody_enqueues_schedules_or_edits_a_deletion_by_hand(
+    firm: Firm, other_firm: Firm, job_type: str
+) -> None:
+    system, user = Firm.objects.system(), UserFactory(member_of=other_firm)
+    begin, subject = {"delete_firm": (delete_firm, firm), "delete_user": (delete_user, user)}[
+        job_type
+    ]
+    begun = begin(subject, "test").pk
+    named = {"delete_firm": {"firm_id": other_firm.pk}, "delete_user": {"user_id": "1"}}[job_type]
+    refused: list[Callable[[], object]] = [
+        lambda: enqueue_by_hand(job_type, named, firm=system),
+        lambda: chain_by_hand([EnqueueSpec("noop"), EnqueueSpec(job_type, named)], firm=system),
+        lambda: create_schedule("x", job_type, interval_seconds=60, payload=named, firm=system),
+        lambda: edit(begun, payload=named),
+    ]
+    for attempt in refused:
+        with all_firms("test"), pytest.raises((PayloadInvalid, ScheduleInvalid)) as error:
+            attempt()
+        assert "begun in the admin or with manage.py" in str(error.value)
+    with all_firms("test"):
+        assert list(JobQueue.objects.values_list("pk", flat=True)) == [begun]
 
 
 def test_what_cannot_be_deleted_is_refused_by_name(firm: Firm) -> None:
