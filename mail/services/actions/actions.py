@@ -28,7 +28,7 @@ from mail.models import (
     Rule,
 )
 from mail.rules.safety import SafetyMode, check_safety
-from mail.services.actions.label_changes import LabelChange, undo_hint
+from mail.services.actions.label_changes import UNSTORED, LabelChange, undo_hint
 from mail.services.actions.types import (
     ACTIONS,
     DeleteParameters,
@@ -230,8 +230,8 @@ def complete_action(
         under_way.add(ActionStatus.CANCELED)
     with firm_scope(account.firm_id):
         executing = Action.objects.filter(pk=action.pk, status__in=under_way)
-        if executing.exists():
-            store_labels(account, action.message_id, labels, cursor)
+        if executing.exists() and not store_labels(account, action.message_id, labels, cursor):
+            hint[UNSTORED] = True
         done = executing.update(
             status=ActionStatus.COMPLETED, undo_hint=hint, executed_at=Now(), error=""
         )
@@ -257,10 +257,15 @@ def _record_completed(account: MailAccount, action: Action, hint: dict[str, Any]
 
 def store_labels(
     account: MailAccount, message_id: UUID, labels: list[str], cursor: int | None
-) -> None:
-    """Store a message's labels unless a sync has moved the cursor. Must run in the firm's scope."""
-    if cursor_of(account, lock=True) == cursor:
-        Message.objects.filter(pk=message_id).update(labels=labels)
+) -> bool:
+    """Store a message's labels unless a sync has moved the cursor; say whether they are stored.
+
+    Must run in the firm's scope.
+    """
+    if cursor_of(account, lock=True) != cursor:
+        return False
+    Message.objects.filter(pk=message_id).update(labels=labels)
+    return True
 
 
 def cancel_action(action: Action, why: str) -> None:

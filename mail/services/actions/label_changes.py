@@ -4,6 +4,7 @@ An undo hint is computed from what really changed. It holds `action`, the labels
 (`pre_labels`, `pre_unread`, `pre_starred`, `pre_in_inbox`, `pre_in_trash`), `inverse_action` with
 `inverse_parameters` {add_labels, remove_labels}, `changed` {added, removed}, and `history_id`, which
 Gmail's history of the change comes after. The inverse of an action that changed nothing is "none".
+`unstored` says that the message's row may not have the change before the next sync.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 
 from mail.models import ActionType
 from mail.services.actions.types import ACTIONS, UNCHANGEABLE_LABELS
+
+UNSTORED = "unstored"
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from mail.models import (
     MailAccount,
     Message,
 )
-from mail.services.actions.label_changes import LabelChange, undo_hint
+from mail.services.actions.label_changes import UNSTORED, LabelChange, undo_hint
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.queueing import enqueue_action
 from mail.services.syncing.labels import ensure_label
@@ -139,6 +139,8 @@ def _complete(
             action.undo_hint = undo_hint(
                 ActionType(action.action_type), before, after, change, history_id=cursor
             )
+            if not unmoved:
+                action.undo_hint[UNSTORED] = True
             action.status = ActionStatus.COMPLETED
             action.message.labels = sorted({*labels, label_id})
             added = sorted(set(after) - set(before))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from jobs.models import JobQueue
 from jobs.states import LIVE
 from mail.errors import MailboxWaits
@@ -20,6 +22,7 @@ from mail.models import (
     Message,
 )
 from mail.services.actions.actions import request_action
+from mail.services.actions.label_changes import UNSTORED
 from mail.services.actions.types import LABEL_ACTIONS
 
 StateLabel = tuple[UUID, LabelKey]
@@ -60,11 +63,14 @@ def show_state(
     `messages` are the thread's; labels that are not `among` these stay. Must run in the firm's scope and under the thread's lock.
     """
     by_id = {message.pk: message for message in messages}
-    carried = _carried(account_id, messages, among)
-    interrupted = _cancel_unfinished(list(by_id), among)
+    changes = _changes(by_id.keys(), among)
+    interrupted = _cancel_unfinished(changes)
     # What an interrupted action did to Gmail is unknown: undo it, or do it again.
-    removed = {_subject(action) for action in interrupted if _removes(action)}
-    applied = {_subject(action) for action in interrupted if not _removes(action)}
+    unsure = [*interrupted, *_last_unstored(changes)]
+    removed = {_subject(action) for action in unsure if _removes(action)}
+    applied = {_subject(action) for action in unsure if not _removes(action)}
+    # Read after the actions: one that ends meanwhile has stored what it did.
+    carried = _carried(account_id, by_id.keys(), among)
     for message_id, key in sorted((carried | applied) - {wanted}):
         _request(ActionType.REMOVE_LABEL, by_id[message_id], key, decision)
     if wanted is not None and wanted not in carried - removed:
@@ -72,35 +78,48 @@ def show_state(
 
 
 def _carried(
-    account_id: UUID, messages: Sequence[Message], among: Collection[LabelKey]
+    account_id: UUID, message_ids: Collection[UUID], among: Collection[LabelKey]
 ) -> set[StateLabel]:
     own = MailLabel.objects.filter(account_id=account_id, key__in=list(among))
     keys = {label.gmail_label_id: LabelKey(label.key) for label in own}
     return {
-        (message.pk, keys[label_id])
-        for message in messages
-        for label_id in message.labels
+        (message_id, keys[label_id])
+        for message_id, labels in Message.objects.filter(pk__in=message_ids).values_list(
+            "pk", "labels"
+        )
+        for label_id in labels
         if label_id in keys
     }
 
 
-def _cancel_unfinished(message_ids: list[UUID], among: Collection[LabelKey]) -> list[Action]:
-    """Cancel the changes of these labels under way; return those that may have had an effect.
+def _changes(message_ids: Collection[UUID], among: Collection[LabelKey]) -> QuerySet[Action]:
+    """Return the changes of these labels of the messages, whatever became of them."""
+    return Action.objects.filter(
+        message_id__in=message_ids,
+        action_type__in=LABEL_ACTIONS,
+        parameters__label__in=[LABEL_NAMES[key] for key in among],
+    )
+
+
+def _cancel_unfinished(changes: QuerySet[Action]) -> list[Action]:
+    """Cancel the changes under way; return those that may have had an effect.
 
     Raises:
         MailboxWaits: a page of labels is under way, which holds no thread's lock.
     """
-    rows = Action.objects.filter(
-        message_id__in=message_ids,
-        status__in=UNFINISHED,
-        action_type__in=LABEL_ACTIONS,
-        parameters__label__in=[LABEL_NAMES[key] for key in among],
-    )
+    rows = changes.filter(status__in=UNFINISHED)
     interrupted = list(rows.filter(status=ActionStatus.EXECUTING))
     if _labels_pages(interrupted):
         raise MailboxWaits("The thread is being labelled", seconds=LABELLING_SECONDS)
     rows.update(status=ActionStatus.CANCELED)
     return interrupted
+
+
+def _last_unstored(changes: QuerySet[Action]) -> list[Action]:
+    """Return the last change of each label whose effect the next sync may have to store yet."""
+    done = changes.filter(status=ActionStatus.COMPLETED).order_by("executed_at", "pk")
+    last = {_subject(action): action for action in done}
+    return [action for action in last.values() if (action.undo_hint or {}).get(UNSTORED)]
 
 
 def _subject(action: Action) -> StateLabel:
