@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.core.exceptions import EmptyResultSet
 from django.db.models import F
 from uuid_utils.compat import uuid7
 
@@ -162,9 +163,12 @@ def _rows(spec: BulkSpec) -> Any:
 def _fix_members(run: BulkRun, rows: Any) -> int:
     """Store the chosen rows as members, oldest first; return how many there are."""
     job = "original_job_id" if rows.model is DeadLetterQueue else "pk"
-    chosen, params = (
-        rows.order_by().annotate(target=F("pk"), job=F(job)).values_list("firm_id", "target", "job")
-    ).query.sql_with_params()
+    found = rows.order_by().annotate(target=F("pk"), job=F(job))
+    try:
+        chosen, params = found.values_list("firm_id", "target", "job").query.sql_with_params()
+    except EmptyResultSet:
+        # Django sees without asking that nothing is chosen: of no ids, or by a search for nothing.
+        return 0
     return insert_members(run.pk, chosen, list(params))
 
 

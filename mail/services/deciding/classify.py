@@ -97,8 +97,20 @@ def classify_thread(
         return case.asresult_of()
     verdict, source = judge(case, classifier)
     with firm_scope(account.firm_id):
+        if _is_overtaken(case):
+            return Skipped("The thread was judged meanwhile, with newer mail").asresult_of()
         decision = decide(account, case, verdict, source=source, job_id=job_id)
     return result_of(decision)
+
+
+def _is_overtaken(case: Case) -> bool:
+    """Lock the thread; say whether it is judged by now up to a message that the case does not have.
+
+    A page of threads is judged without their locks.
+    """
+    locked = MailThread.objects.select_for_update(no_key=True).filter(pk=case.thread.pk)
+    upto = locked.values_list("classified_upto_id", flat=True).first()
+    return upto is not None and upto not in {message.pk for message in case.messages}
 
 
 def shown_category(verdict: Classification) -> str:

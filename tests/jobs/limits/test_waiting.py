@@ -135,6 +135,12 @@ def test_a_lock_says_who_holds_it_how_long_and_how_many_come_before(firm, add):
 
 
 @pytest.mark.req("J-20")
+def test_code_that_has_a_jobs_id_needs_no_scope_to_ask(firm, add):
+    _, waits = [add("test.locked", "key") for _ in range(2)]
+    assert WaitCode.LOCKED in {reason.code for reason in why_waiting(waits)}
+
+
+@pytest.mark.req("J-20")
 def test_a_lock_with_a_free_slot_is_not_in_the_way(firm, add):
     Firm.objects.filter(pk=firm.pk).update(running_cap=1)
     add("test.two_at_once", "key")

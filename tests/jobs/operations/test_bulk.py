@@ -383,8 +383,9 @@ def test_what_cannot_be_is_refused_by_field(
 
 def test_a_discard_needs_a_reason_and_nothing_chosen_is_no_run(firm: Firm) -> None:
     with all_firms("test"):
-        with pytest.raises(WrongState):
-            start(firm=firm)
+        for nothing in ({}, {"ids": []}, {"filters": {"job_type": ""}}):
+            with pytest.raises(WrongState, match="no row is chosen"):
+                start(firm=firm, **nothing)
         letters(firm, 1)
         with pytest.raises(ReasonMissing):
             start("discard", firm=firm, reason=" ")

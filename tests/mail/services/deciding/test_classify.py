@@ -9,7 +9,7 @@ import pytest
 
 from mail.errors import RowGone
 from mail.labels import LABEL_NAMES, LabelKey
-from mail.llm.base import Category
+from mail.llm.base import Category, Classification, MailContext
 from mail.llm.offline import OfflineClassifier
 from mail.models import (
     Action,
@@ -23,6 +23,7 @@ from mail.models import (
 )
 from mail.services.actions.perform import perform_action
 from mail.services.deciding.classify import classify_thread
+from mail.services.deciding.classify_page import classify_page
 from mail.services.timelines.timeline import timeline_of
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import OWNER, FixedClassifier, Mailbox, jobs, letter, only, stored
@@ -234,6 +235,23 @@ def test_of_several_new_messages_the_newest_is_judged_once(mailbox: Mailbox) -> 
     result = judge(mailbox, first)
     assert result["message_id"] == str(mailbox.message(second).pk)
     assert judge(mailbox, second)["skipped"] is True
+
+
+@pytest.mark.req("M-09")
+def test_an_older_verdict_that_comes_late_does_not_replace_one_of_a_page(mailbox: Mailbox) -> None:
+    first = first_letter(mailbox)
+
+    class Slow(FixedClassifier):
+        def classify(self, mail: MailContext) -> Classification:
+            newest = mailbox.message(next_letter(mailbox))
+            classify_page(mailbox.account, [newest.pk], FixedClassifier(), job_id=uuid4())
+            return super().classify(mail)
+
+    skipped = judge(mailbox, first, classifier=Slow(Category.FYI))
+    assert "newer mail" in str(skipped["reason"])
+    (thread,) = stored(MailThread)
+    assert thread.classification == Category.NEEDS_RESPONSE
+    assert [one.category for one in stored(Decision)] == [Category.NEEDS_RESPONSE]
 
 
 @pytest.mark.req("M-09")
