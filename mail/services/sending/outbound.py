@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django.utils import timezone
 
@@ -128,24 +129,33 @@ def release_outbound(outbound: OutboundMessage, *, at_once: bool = False) -> Non
     delay = 0 if at_once else outbound.account.send_delay_seconds
     outbound.status = OutboundStatus.QUEUED
     outbound.error = ""
-    outbound.releases += 1
     outbound.send_after = timezone.now() + timedelta(seconds=delay)
     outbound.database_id = database_identity()
-    requested = enqueue(
-        "outbound.send",
-        {
-            "account_id": outbound.account_id,
-            "outbound_id": outbound.pk,
-            "release": outbound.releases,
-        },
-        priority=Priority.HIGH,
-        delay=delay,
-        lock_key=send_lock(outbound),
-    )
-    outbound.job_id = requested.job.pk
+    outbound.job_id = _enqueue_release(outbound, delay)
     outbound.save(
         update_fields=["status", "error", "releases", "send_after", "database_id", "job_id"]
     )
+
+
+def _enqueue_release(outbound: OutboundMessage, delay: int) -> UUID:
+    """Enqueue the job of the message's next release, and return its id."""
+    while True:
+        outbound.releases += 1
+        requested = enqueue(
+            "outbound.send",
+            {
+                "account_id": outbound.account_id,
+                "outbound_id": outbound.pk,
+                "release": outbound.releases,
+            },
+            priority=Priority.HIGH,
+            delay=delay,
+            lock_key=send_lock(outbound),
+        )
+        # A job that somebody enqueued by hand before the yes has done nothing, and holds the
+        # release's key for ever.
+        if requested.created:
+            return requested.job.pk
 
 
 def send_lock(outbound: OutboundMessage) -> str:

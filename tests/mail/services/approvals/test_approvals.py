@@ -14,6 +14,7 @@ from django.core.mail import EmailMessage
 from django.db import connection
 from django.utils import timezone
 
+from jobs.queue import enqueue
 from mail.errors import WrongState
 from mail.models import (
     Action,
@@ -77,6 +78,19 @@ def test_nothing_is_sent_before_the_yes_and_once_after(box: Mailbox) -> None:
     assert (done.status, done.decided_via) == ("approved", "admin")
     events = [row.event_type for row in stored(MailEvent) if "approval_id" in row.detail]
     assert events == [EventType.APPROVAL_ASKED, EventType.APPROVED]
+
+
+def test_a_job_enqueued_by_hand_before_the_yes_does_not_take_its_place(box: Mailbox) -> None:
+    approval = waiting(box)
+    early = {"account_id": box.account.pk, "outbound_id": approval.outbound_id}
+    with firm_scope(box.firm):
+        enqueue("outbound.send", early)
+        enqueue("outbound.send", early | {"release": 2})
+    drain()
+    assert sent(box) == []
+    approve(approval, by=person(box))
+    drain()
+    assert (outbound_of(approval).status, len(sent(box))) == ("sent", 1)
 
 
 def test_a_no_is_final(box: Mailbox) -> None:
