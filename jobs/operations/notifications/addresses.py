@@ -5,17 +5,29 @@ from __future__ import annotations
 import re
 import socket
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from jobs import conf
 from jobs.models.notifications import MAX_TARGET_LENGTH
 
 PORTS = {"http": 80, "https": 443}
-# Translated to IPv4 by a gateway: of the first the last 32 bits are the address that is reached,
-# the second is for private use.
+# Translated to IPv4 by a gateway: the last 32 bits are the address that is reached.
 NAT64 = IPv6Network("64:ff9b::/96")
-PRIVATE_NAT64 = IPv6Network("64:ff9b:1::/48")
+# Taken for public by all or some of Python's versions. In the first two, clouds have the services
+# that tell a machine its secrets; the others are for private use, or lead to an IPv4 address.
+NOT_PUBLIC = [
+    ip_network(one)
+    for one in (
+        "192.0.0.0/24",
+        "168.63.129.16/32",
+        "64:ff9b:1::/48",
+        "::/96",
+        "::ffff:0:0:0/96",
+        "5f00::/16",
+        "fec0::/10",
+    )
+]
 # A name, or an address of either version; `urlsplit` takes the brackets away.
 _HOST = re.compile(r"[a-z0-9._:\-]{1,253}")
 
@@ -102,9 +114,10 @@ def is_public(text: str) -> bool:
         address = ip_address(text.partition("%")[0])
     except ValueError:
         return False
-    if address in PRIVATE_NAT64:
-        return False
-    return all(one.is_global and not one.is_multicast for one in (address, *_inside(address)))
+    return all(
+        one.is_global and not one.is_multicast and not any(one in net for net in NOT_PUBLIC)
+        for one in (address, *_inside(address))
+    )
 
 
 def _inside(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
