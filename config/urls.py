@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import include, path
+from django.http import Http404
+from django.urls import include, path, re_path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularSwaggerView
 
 from config.health import healthz, readyz
 from config.metrics import metrics
+from config.problems import page_not_found
 from interfaces.api.schema_view import SchemaView
 from jobs.admin.doctor import queue_doctor
 from mail.admin.approval_link import approval_link
@@ -31,6 +33,8 @@ urlpatterns = [
     path("metrics", metrics, name="metrics"),
     path("admin/queue-doctor/", admin.site.admin_view(queue_doctor), name="queue-doctor"),
     path("admin/login/", login),
+    # "View on site": no row has a page there, and Django's view fails at an id that is no UUID.
+    re_path("^admin/r/", page_not_found, {"exception": Http404()}),
     path("admin/", admin.site.urls),
     path(
         "oauth/gmail/callback/",
