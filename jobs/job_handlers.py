@@ -22,7 +22,7 @@ from jobs.operations import deletion, deletion_steps
 from jobs.operations.bulk_step import do_step
 from jobs.operations.escalation import escalation_notice_of
 from jobs.operations.notifications.alerts import alert_new_failures, alert_unreviewed
-from jobs.operations.notifications.deliveries import find_endpoint
+from jobs.operations.notifications.deliveries import NOTIFICATION_RETRY, find_endpoint
 from jobs.operations.notifications.emails import send_email
 from jobs.operations.notifications.events import (
     EMAIL_JOB_TYPE,
@@ -49,7 +49,6 @@ IN_FLIGHT_SECONDS = 1.0
 # Soon: an operator watches, and what was done is not done again.
 BULK_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=1, max_delay_seconds=30)
 # About three hours in all.
-NOTIFICATION_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=30, max_delay_seconds=3600)
 NOTIFICATION_TIMEOUT_SECONDS = 60
 MAX_RECIPIENTS = 50
 

@@ -31,7 +31,7 @@ def fetch_certificates(address: str) -> tuple[Mapping[str, str], float]:
     try:
         response, content = httplib2.Http(timeout=TIMEOUT_SECONDS).request(address)
     except TRANSLATED as error:
-        raise translate(error) from error
+        raise translate(error) from None
     try:
         found = json.loads(content) if response.status == 200 else None
     except ValueError:

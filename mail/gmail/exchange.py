@@ -26,7 +26,8 @@ class Exchange:
         except TRANSLATED as error:
             translated = translate(error)
             self.is_answered = translated.reason != UNANSWERED
-            raise translated from error
+            # As its cause the traceback would quote the request's address and Google's text.
+            raise translated from None
         except GmailError as error:
             # Of the access token, which is renewed on the way. Who waits for another's refresh learns nothing.
             if error.reason != REFRESH_IN_PROGRESS:

@@ -12,10 +12,13 @@ from jobs.engine.clock import database_now
 from jobs.errors import Fatal
 from jobs.execution.context import JobContext
 from jobs.models import Delivery, NotificationEndpoint
+from jobs.retry import RetryPolicy
 from jobs.states import Channel, DeliveryStatus
 from tenants.scope import firm_scope
 
 MAX_ERROR_LENGTH = 500
+# Ten attempts over about three hours.
+NOTIFICATION_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=30, max_delay_seconds=3600)
 
 
 @contextmanager

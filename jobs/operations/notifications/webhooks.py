@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
+from random import SystemRandom
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -29,7 +30,11 @@ from jobs.operations.notifications.addresses import (
     parse_url,
     vetted_addresses,
 )
-from jobs.operations.notifications.deliveries import find_endpoint, recorded
+from jobs.operations.notifications.deliveries import (
+    NOTIFICATION_RETRY,
+    find_endpoint,
+    recorded,
+)
 from jobs.states import Channel
 from tenants.encryption import decrypt_field
 
@@ -124,16 +129,16 @@ def _send(name: str, target: str, row: Delivery, body: bytes, headers: dict[str,
     except AddressRefused as error:
         raise Fatal(f"{name}: {error}") from error
     except (OSError, HTTPException) as error:
-        # The text of the error may hold what the endpoint answered.
+        # Its text may hold what the endpoint answered; as a cause it would be in the traceback.
         what = type(error).__name__
-        raise Retryable(f"{name} cannot be reached: {what}") from error
+        raise Retryable(f"{name} cannot be reached: {what}") from None
     status = row.status_code
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return
     answered = f"{name} answered {status}"
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TEMPORARY:
-        raise Retryable(answered, retry_after=_seconds(retry_after))
-    if status < HTTPStatus.BAD_REQUEST:
+        raise Retryable(answered, retry_after=_wait(retry_after, row.attempt))
+    if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         answered += ", and redirects are not followed"
     raise Fatal(answered)
 
@@ -180,6 +185,19 @@ class _VettedConnection(HTTPConnection):
             except OSError:
                 continue
         return socket.create_connection((self._addresses[-1], self.port), TIMEOUT_SECONDS)
+
+
+def _wait(retry_after: str | None, attempt: int) -> float | None:
+    """Return the seconds until the next attempt, None where the endpoint does not say.
+
+    Not less than without its word: ten attempts a second apart would not outlast any outage.
+    """
+    asked = _seconds(retry_after)
+    return (
+        None
+        if asked is None
+        else max(asked, NOTIFICATION_RETRY.delay_seconds(attempt, SystemRandom()))
+    )
 
 
 def _seconds(retry_after: str | None) -> float | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from traceback import format_exception
+
 import pytest
+from googleapiclient.errors import HttpError
 
 from mail.gmail import errors
 from mail.gmail.client import GmailClient
@@ -40,6 +43,18 @@ def test_a_fault_reaches_the_client_as_its_error(
     assert type(raised.value) is kind
     assert (raised.value.reason, raised.value.retry_after) == (reason, retry_after)
     assert gmail.profile()["emailAddress"] == ADDRESS
+
+
+def test_what_gmail_says_is_in_no_traceback(gmail, simulator):
+    word = "divorce"
+    simulator.order_fault(Fault(400, "invalidArgument", f"Invalid query: {word}"))
+
+    with pytest.raises(errors.GmailBadRequest) as raised:
+        gmail.list_messages(f"subject:{word}")
+
+    # For a debugger it is there.
+    assert isinstance(raised.value.__context__, HttpError)
+    assert word not in "".join(format_exception(raised.value))
 
 
 def test_a_refused_write_has_no_effect(gmail, simulator):

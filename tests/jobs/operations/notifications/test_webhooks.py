@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from http.client import BadStatusLine
 from typing import Any
 
 import pytest
 
-from jobs.models import JobQueue, NotificationEndpoint
+from jobs.models import Attempt, JobQueue, NotificationEndpoint
 from jobs.operations.endpoints import change_endpoint, remove_endpoint, signing_key
 from jobs.queue import enqueue
 from jobs.testing import run_job
@@ -106,16 +107,30 @@ def test_the_answer_decides(
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [("120", 120), ("0", 0), ("9999999", 86_400), ("soon", 30), ("", 30)],
+    [("120", 120), ("1", 30), ("0", 30), ("9999999", 86_400), ("soon", 30), ("", 30)],
 )
 def test_retry_after_is_honoured(
     firm: Firm, hook: Receiver, endpoint: NotificationEndpoint, header: str, seconds: int
 ) -> None:
-    """What cannot be read leaves the policy's first delay."""
+    """What cannot be read, or is sooner, leaves the policy's first delay."""
     hook.answer(503, Retry_After=header)
     with frozen_time() as clock:
         job = send(firm, endpoint)
-    assert (job.scheduled_at - clock.now).total_seconds() == pytest.approx(seconds, abs=1)
+    assert (job.scheduled_at - clock.now).total_seconds() == pytest.approx(seconds, rel=0.11)
+
+
+def test_an_endpoint_that_says_at_once_is_tried_for_hours(
+    firm: Firm, hook: Receiver, endpoint: NotificationEndpoint
+) -> None:
+    for _ in range(10):
+        hook.answer(429, Retry_After="1")
+    with frozen_time() as clock:
+        begun, job = clock.now, send(firm, endpoint)
+        while job.status == "pending":
+            clock.move_to(job.scheduled_at)
+            job = run_job(job)
+        assert (job.status, len(hook.received)) == ("dlq", 10)
+        assert clock.now - begun > timedelta(hours=2)
 
 
 def test_retry_after_may_be_a_date(
@@ -235,6 +250,20 @@ def test_an_endpoint_that_cannot_be_reached_is_tried_again(
     assert job.status == "pending"
     (row,) = deliveries()
     assert (row.status, row.status_code) == ("failed", None)
+
+
+def test_what_an_endpoint_answers_is_in_no_traceback(
+    firm: Firm, endpoint: NotificationEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def post(*_: object) -> None:
+        raise BadStatusLine("220 internal.example: the banner of another service")
+
+    monkeypatch.setattr("jobs.operations.notifications.webhooks.post", post)
+    job = send(firm, endpoint)
+    with firm_scope(firm):
+        (attempt,) = Attempt.objects.filter(job_id=job.pk)
+    assert attempt.message == f"endpoint {endpoint.name!r} cannot be reached: BadStatusLine"
+    assert "banner" not in attempt.traceback + job.last_error
 
 
 def test_a_removed_or_disabled_endpoint_cancels_what_waits(
