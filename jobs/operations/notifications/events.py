@@ -83,8 +83,14 @@ def _spec(endpoint: NotificationEndpoint, notice: Notice) -> EnqueueSpec:
     if endpoint.channel == Channel.DISCORD:
         said = {"text": f"**{notice.subject}**\n{notice.body}"[:MAX_DISCORD_LENGTH]}
         return EnqueueSpec(WEBHOOK_JOB_TYPE, payload | {"data": said})
-    text = {"subject": notice.subject[:MAX_SUBJECT_LENGTH], "body": notice.body}
+    text = {"subject": _line(notice.subject), "body": notice.body}
     return EnqueueSpec(EMAIL_JOB_TYPE, payload | text)
+
+
+def _line(subject: str) -> str:
+    """Return the subject as an e-mail takes it: a firm's name may hold anything."""
+    shown = "".join(one if one.isprintable() else " " for one in subject)
+    return " ".join(shown.split())[:MAX_SUBJECT_LENGTH]
 
 
 def publish(event: NotificationEvent, letters: Sequence[tuple[int, UUID]]) -> None:

@@ -336,3 +336,17 @@ def test_a_letter_from_before_the_alerts_is_not_new(firm: Firm) -> None:
     endpoint_of(firm)
     die(firm, alerted=True)
     assert (alert_new_failures(), sent()) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "name", ["Acme\N{NO-BREAK SPACE}Ltd", "Acme\nLtd", "Acme \N{ZERO WIDTH SPACE}Ltd"]
+)
+def test_a_firms_name_keeps_no_alert_back(firm: Firm, name: str) -> None:
+    Firm.objects.filter(pk=firm.pk).update(name=name)
+    endpoint_of(firm, "email", events=["dead_letter.opened", *ALERTS])
+    die(firm)
+    assert alert_new_failures() == 1
+    assert [job.payload["subject"] for job in sent()] == [
+        "[Mailroom] Acme Ltd: dead letter opened: sync",
+        "[Mailroom] Acme Ltd: new failure: sync (GmailUnavailable)",
+    ]
