@@ -44,12 +44,12 @@ class RequestPayload(JobPayload):
 
 @contextmanager
 def _request(
-    ctx: JobContext, request_id: UUID | None, about_firm_id: int | None = None
+    ctx: JobContext, kind: RequestKind, request_id: UUID | None, about_firm_id: int | None = None
 ) -> Iterator[DataRequest]:
     """Give the job's request; note it as failed once no further attempt will be made."""
-    request = request_of_job(ctx.firm_id, ctx.job_id, request_id, about_firm_id)
+    request = request_of_job(ctx.firm_id, ctx.job_id, kind, request_id, about_firm_id)
     if request is None:
-        raise Cancel("The request, or the firm it is about, is gone")
+        raise Cancel("There is no such request, or the firm it is about is gone")
     try:
         yield request
     except (Snooze, Cancel, LeaseLost):
@@ -77,7 +77,8 @@ def _export(request: DataRequest, ctx: JobContext) -> dict[str, Any]:
 )
 def firm_export(payload: FirmExportPayload, ctx: JobContext) -> dict[str, Any]:
     """Export all that a firm owns."""
-    with _request(ctx, payload.request_id, payload.firm_id) as request:
+    kind = RequestKind.FIRM_EXPORT
+    with _request(ctx, kind, payload.request_id, payload.firm_id) as request:
         return _export(request, ctx)
 
 
@@ -89,7 +90,7 @@ def firm_export(payload: FirmExportPayload, ctx: JobContext) -> dict[str, Any]:
 )
 def gdpr_export(payload: RequestPayload, ctx: JobContext) -> dict[str, Any]:
     """Export all that mentions a person."""
-    with _request(ctx, payload.request_id) as request:
+    with _request(ctx, RequestKind.GDPR_EXPORT, payload.request_id) as request:
         return _export(request, ctx)
 
 
@@ -102,7 +103,7 @@ def gdpr_export(payload: RequestPayload, ctx: JobContext) -> dict[str, Any]:
 def erase_subject(payload: RequestPayload, ctx: JobContext) -> dict[str, Any]:
     """Erase a person: delete the mail that mentions them, and their address everywhere else."""
     lease = JobLease(ctx.job_id, ctx.firm_id, ctx.fence)
-    with _request(ctx, payload.request_id) as request:
+    with _request(ctx, RequestKind.ERASE_SUBJECT, payload.request_id) as request:
         while not (step := erase_step(request.pk, lease)).is_over:
             ctx.heartbeat()
             if step.waits:

@@ -116,15 +116,21 @@ def _require_erasable(address: str) -> None:
 
 
 def request_of_job(
-    firm_id: int, job_id: UUID, request_id: UUID | None, about_firm_id: int | None
+    firm_id: int,
+    job_id: UUID,
+    kind: RequestKind,
+    request_id: UUID | None,
+    about_firm_id: int | None,
 ) -> DataRequest | None:
     """Return the request that a job works on; a `firm_export` without one makes it.
 
-    None: it is gone. Only the system firm's jobs are about another firm.
+    None: there is none of this kind. Only the system firm's jobs are about another firm.
     """
     with firm_scope(firm_id):
         if request_id is not None:
-            found: DataRequest | None = DataRequest.objects.filter(pk=request_id).first()
+            # Whoever enqueues by hand names any: what was to be exported is not erased.
+            mine = DataRequest.objects.filter(pk=request_id, kind=kind)
+            found: DataRequest | None = mine.first()
             return found
         own = Firm.objects.get(pk=firm_id)
         about: Firm | None = own

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from jobs.errors import LeaseLost, Retryable
 from jobs.queue import enqueue
-from jobs.testing import drain
+from jobs.testing import drain, run_job
 from mail.errors import FaultyInput, ReasonMissing, WrongState
 from mail.job_handlers import exports as handlers
 from mail.models import (
@@ -103,6 +103,31 @@ def test_whoever_writes_can_be_erased_whatever_their_address(
     request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, address)
     assert again(request).status == RequestStatus.DONE
     assert mentions(address, CANARY) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "subject"),
+    [(RequestKind.FIRM_EXPORT, ""), (RequestKind.GDPR_EXPORT, ANNA_ADDRESS)],
+)
+def test_what_was_to_be_exported_is_not_erased(
+    mailbox: Mailbox, asked: RequestKind, subject: str
+) -> None:
+    mailbox.receive()
+    mailbox.store_all()
+    drain()
+    request = done(mailbox.firm, asked, subject)
+    by_hand = enqueue("erase_subject", {"request_id": request.pk}, firm=mailbox.firm)
+    assert run_job(by_hand.job_id).status == "canceled"
+    assert len(mailbox.messages()) == 1
+    assert again(request).status == RequestStatus.READY
+
+
+@pytest.mark.parametrize("kind", [RequestKind.FIRM_EXPORT, RequestKind.GDPR_EXPORT])
+def test_an_erasure_is_not_exported(mailbox: Mailbox, kind: RequestKind) -> None:
+    request = requested(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    by_hand = enqueue(kind.value, {"request_id": request.pk}, firm=mailbox.firm)
+    assert run_job(by_hand.job_id).status == "canceled"
+    assert again(request).status == RequestStatus.RUNNING
 
 
 def test_no_column_of_any_table_mentions_an_erased_person(mailbox: Mailbox) -> None:
