@@ -12,6 +12,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.admin.views.main import PAGE_VAR
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -205,6 +206,9 @@ def _owner(request: HttpRequest, parameters: Mapping[str, str]) -> tuple[Firm, s
         return Firm.objects.system(), ""
     else:
         firms = Firm.objects.filter(pk__in=access.firms(Role.VIEWER) or []).order_by("pk")
+        if not firms:
+            # Their firms are inactive: nothing would keep the view.
+            raise PermissionDenied
         firm = firms[0]
         if len(firms) > 1:
             return firm, "Filter the list by the firm to share the view with."

@@ -174,3 +174,8 @@ def test_views_go_with_their_owner(operator: Client) -> None:
     with all_firms("test"):
         view.user.delete()
     assert rows(SavedView) == []
+
+
+def test_who_is_a_member_of_no_active_firm_saves_none(stranger: Client) -> None:
+    assert save(stranger, "mine").status_code == 403
+    assert rows(SavedView) == []
