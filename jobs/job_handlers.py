@@ -48,7 +48,6 @@ LEAST_SNOOZE_SECONDS = 0.1
 IN_FLIGHT_SECONDS = 1.0
 # Soon: an operator watches, and what was done is not done again.
 BULK_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=1, max_delay_seconds=30)
-# About three hours in all.
 NOTIFICATION_TIMEOUT_SECONDS = 60
 MAX_RECIPIENTS = 50
 

@@ -45,6 +45,9 @@ LONGEST_RETRY_AFTER_SECONDS = 86_400.0
 # What Discord takes in one message.
 MAX_DISCORD_LENGTH = 2000
 # Refusals that a later attempt may not meet.
+# After these attempts it waits no less than without Retry-After: ten that are a second apart would
+# not outlast any outage.
+OBEYED_ATTEMPTS = 5
 _TEMPORARY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
@@ -188,16 +191,11 @@ class _VettedConnection(HTTPConnection):
 
 
 def _wait(retry_after: str | None, attempt: int) -> float | None:
-    """Return the seconds until the next attempt, None where the endpoint does not say.
-
-    Not less than without its word: ten attempts a second apart would not outlast any outage.
-    """
+    """Return the seconds until the next attempt; None where the endpoint does not say."""
     asked = _seconds(retry_after)
-    return (
-        None
-        if asked is None
-        else max(asked, NOTIFICATION_RETRY.delay_seconds(attempt, SystemRandom()))
-    )
+    if asked is None or attempt <= OBEYED_ATTEMPTS:
+        return asked
+    return max(asked, NOTIFICATION_RETRY.delay_seconds(attempt, SystemRandom()))
 
 
 def _seconds(retry_after: str | None) -> float | None:

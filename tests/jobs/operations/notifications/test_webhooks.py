@@ -107,16 +107,16 @@ def test_the_answer_decides(
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [("120", 120), ("1", 30), ("0", 30), ("9999999", 86_400), ("soon", 30), ("", 30)],
+    [("120", 120), ("1", 1), ("0", 0), ("9999999", 86_400), ("soon", 30), ("", 30)],
 )
 def test_retry_after_is_honoured(
     firm: Firm, hook: Receiver, endpoint: NotificationEndpoint, header: str, seconds: int
 ) -> None:
-    """What cannot be read, or is sooner, leaves the policy's first delay."""
+    """What cannot be read leaves the policy's first delay."""
     hook.answer(503, Retry_After=header)
     with frozen_time() as clock:
         job = send(firm, endpoint)
-    assert (job.scheduled_at - clock.now).total_seconds() == pytest.approx(seconds, rel=0.11)
+    assert (job.scheduled_at - clock.now).total_seconds() == pytest.approx(seconds, rel=0.11, abs=1)
 
 
 def test_an_endpoint_that_says_at_once_is_tried_for_hours(
