@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
@@ -57,12 +58,11 @@ def _key_of_user(user: Any) -> Any:
         ValidationError: it is none that a user can have.
     """
     # The field would take them for a whole number: another user's.
-    if isinstance(user, bool | float):
+    if isinstance(user, bool | float | Decimal):
         raise ValidationError("no user can have this id")
     try:
         key = JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
-    # TypeError: of the field of a UUID, for what is neither text nor a number.
-    except (TypeError, OverflowError) as error:
+    except TypeError as error:  # the field of a UUID, for what is neither text nor a number
         raise ValidationError("no user can have this id") from error
     # The databases cannot be asked for these.
     beyond = isinstance(key, int) and not -MOST_ID <= key <= MOST_ID

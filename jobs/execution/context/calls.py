@@ -146,7 +146,7 @@ class JobCalls:
             raise TypeError(f"fraction must be a number from 0 to 1, not {kind}") from None
         if not in_range:
             raise ValueError("fraction must be from 0 to 1")
-        # It may be a lazy translation, or None.
+        # It may be an error, or None.
         text = redact(str(note or ""), MAX_NOTE_LENGTH)
         if not save_progress(self._claim, float(fraction), text):
             raise self._lost()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from enum import IntEnum
 from typing import Any
 from uuid import UUID
@@ -228,6 +229,8 @@ ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
     # Not the user 1.
     ({"user": True}, "user", "wrong_type"),
     ({"user": 1.5}, "user", "wrong_type"),
+    ({"user": Decimal("1.5")}, "user", "wrong_type"),
+    ({"user": Decimal("Infinity")}, "user", "wrong_type"),
     ({"idempotency_key": UUID(int=1)}, "idempotency_key", "wrong_type"),
     ({"idempotency_key": 7}, "idempotency_key", "wrong_type"),
     ({"idempotency_key": "\ud800"}, "idempotency_key", "surrogate"),

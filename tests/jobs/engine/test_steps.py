@@ -307,9 +307,10 @@ def test_progress_is_shown(late_and_current):
         ("half \ud800", "half ?"),
         ("to ada@acme.example", "to [redacted]"),
         (gettext_lazy("half"), "half"),
+        (ValueError("half"), "half"),
         (None, ""),
     ],
-    ids=["NUL", "half a character", "an address", "a translation", "none"],
+    ids=["NUL", "half a character", "an address", "a translation", "an error", "none"],
 )
 def test_the_note_of_the_progress_is_cleaned_as_a_line_of_the_log(late_and_current, note, shown):
     _, ctx = late_and_current
