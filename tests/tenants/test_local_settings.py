@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -89,6 +91,44 @@ def test_who_looks_at_queries_sees_it(firm: Firm) -> None:
     with CaptureQueriesContext(connection) as queries, firm_scope(firm):
         pass
     assert any(FIRMS_SETTING in one["sql"] for one in queries)
+
+
+def test_who_wraps_queries_sees_it(firm: Firm) -> None:
+    seen: list[str] = []
+
+    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        seen.append(f"{sql} {params}")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note), firm_scope(firm):
+        pass
+    assert any(FIRMS_SETTING in one for one in seen)
+
+
+def test_a_scope_in_another_one_begins_no_transaction(firm: Firm) -> None:
+    warnings: list[str | None] = []
+    connection.ensure_connection()
+    client = connection.connection
+    client.add_notice_handler(lambda notice: warnings.append(notice.message_primary))
+    with firm_scope(firm), firm_scope(firm.pk + 1):
+        pass
+    assert warnings == []
+
+
+def test_outside_a_transaction_nothing_begins_and_nothing_stays() -> None:
+    def set_twice() -> None:
+        try:
+            for _ in range(2):
+                set_local(FIRMS_SETTING, "all")
+                status = connection.connection.info.transaction_status
+                assert status == psycopg.pq.TransactionStatus.IDLE
+                assert told(FIRMS_SETTING) == ""
+        finally:
+            connection.close()
+
+    # On a thread that has no connection yet.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(set_twice).result()
 
 
 @unpooled_only
