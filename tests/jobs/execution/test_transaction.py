@@ -26,6 +26,7 @@ from jobs.registry import job
 from jobs.states import DeadReason
 from jobs.worker.threads import StopReason, ThreadRunner
 from mail.models import MailAccount
+from tenants.local_settings import ENGINE_SETTING
 from tenants.models import Firm
 from tenants.scope import current_scope
 from tests.jobs.execution.conftest import NamePayload
@@ -225,7 +226,6 @@ def test_a_handler_that_swallows_its_timeout_commits_nothing(
 
 
 @committed
-@committed
 @pytest.mark.parametrize("ended", ["COMMIT", "ROLLBACK"])
 @pytest.mark.parametrize("later", [False, True])
 def test_a_transaction_that_the_handler_ended_itself_completes_nothing(
@@ -244,6 +244,21 @@ def test_a_transaction_that_the_handler_ended_itself_completes_nothing(
     assert not connection.in_atomic_block
 
 
+@committed
+@postgresql_only
+def test_nor_does_one_that_sees_the_job_all_the_same(ctx: JobContext) -> None:
+    def work() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("COMMIT")
+            # As where row level security does not hold the database role.
+            cursor.execute("SELECT set_config(%s, 'on', true)", [ENGINE_SETTING])
+
+    with pytest.raises(Fatal, match="ended the transaction"):
+        complete(ctx, work)
+    assert row(ctx.job_id).status == "claimed"
+
+
+@committed
 def test_it_must_be_the_outermost_transaction(ctx: JobContext) -> None:
     with (
         transaction.atomic(),
