@@ -132,6 +132,20 @@ def test_the_idempotency_key_follows_unless_a_live_job_holds_the_new_one(
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.req("J-03")
+def test_a_mended_payload_with_a_key_that_cannot_be_stored_is_refused(keyed_dead: UUID) -> None:
+    (letter,) = dead_letters()
+    with pytest.raises(PayloadInvalid) as refused:
+        reprocess(letter.pk, payload={"name": "a" * 300, "number": 10**300})
+    assert {fault["field"]: fault["code"] for fault in refused.value.errors} == {
+        "lock_key": "wrong_length",
+        "limit_key": "wrong_length",
+        "idempotency_key": "wrong_length",
+    }
+    assert (row(keyed_dead).status, row(keyed_dead).lock_key) == (Status.DLQ, "a")
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_mended_payload_that_would_change_a_kept_idempotency_key_is_refused(
     work_types: None, firm: Firm
 ) -> None:

@@ -263,16 +263,24 @@ def test_a_worker_that_lost_its_lease_deletes_nothing(firm: Firm) -> None:
     assert rows_of(firm.pk) == before
 
 
-@pytest.mark.parametrize("job_type", ["delete_firm", "delete_user"])
+@pytest.mark.parametrize(
+    ("job_type", "more"),
+    [
+        ("delete_firm", {}),
+        # Not even once there is such an export.
+        ("delete_firm", {"export_job_id": "00000000-0000-4000-8000-000000000000"}),
+        ("delete_user", {}),
+    ],
+)
 def test_a_job_of_another_firm_than_the_system_firm_deletes_nothing(
-    firm: Firm, other_firm: Firm, job_type: str
+    firm: Firm, other_firm: Firm, job_type: str, more: dict[str, str]
 ) -> None:
     # As a firm's developer may enqueue it, over REST and in the admin.
     user = UserFactory(is_active=False, member_of=other_firm)
     kept = JobQueueFactory(firm=other_firm, user=user, status="completed")
     Firm.objects.filter(pk=other_firm.pk).update(active=False)
     named = {"delete_firm": {"firm_id": other_firm.pk}, "delete_user": {"user_id": str(user.pk)}}
-    ended = run_job(enqueue(job_type, named[job_type], firm=firm).job)
+    ended = run_job(enqueue(job_type, {**named[job_type], **more}, firm=firm).job)
     assert ended.status == "dlq"
     assert "only a job of the system firm" in ended.last_error
     with all_firms("test"):
