@@ -10,9 +10,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection
-from pydantic import AliasChoices, Field
+from django.db import OperationalError, connection
+from pydantic import AliasChoices, AliasPath, ConfigDict, Field
 
+from jobs.engine.job_arguments import MAX_KEY_LENGTH
 from jobs.engine.unreadable import unreadable_jobs
 from jobs.models import Attempt, DeadLetterQueue, IdempotencyKey, JobQueue
 from jobs.operations import dead_letters
@@ -23,7 +24,7 @@ from jobs.registry import JobPayload, JobType, job
 from jobs.testing import run_job
 from tenants.models import AuditEntry, Firm
 from tests.jobs.management.conftest import Run
-from tests.queue_kit import rows
+from tests.queue_kit import rows, table_rows
 from tests.support.databases import sqlite_only
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("U-07")]
@@ -295,17 +296,21 @@ def test_a_row_of_damaged_bytes_is_skipped_alone_and_not_shown(import_emails: Im
     assert found["failed"].last_error.startswith('{"canary')
     shown = import_emails()
     assert (shown.code, "canary" in shown.out + shown.err) == (0, False)
+    with pytest.raises(OperationalError, match="decode to UTF-8"):
+        table_rows(f"SELECT {damaged}")
 
 
 @sqlite_only
 @pytest.mark.parametrize("column", ["id", "job_type"])
 def test_a_row_of_a_damaged_id_or_type_is_skipped_alone_and_can_be_printed(
-    run: Callable[..., Run], firm: Firm, column: str
+    run: Callable[..., Run], firm: Firm, monkeypatch: pytest.MonkeyPatch, column: str
 ) -> None:
+    # The next chunk begins after the damaged id.
+    monkeypatch.setattr(tables, "CHUNK", 1)
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE old (id text PRIMARY KEY, status text, job_type text)")
         cursor.execute("INSERT INTO old VALUES ('a', 'completed', 'x'), ('b', 'completed', 'x')")
-        cursor.execute(f"UPDATE old SET {column} = CAST(x'ff41' AS text) WHERE id = 'b'")
+        cursor.execute(f"UPDATE old SET {column} = CAST(x'41ff' AS text) WHERE id = 'a'")
     of_table = ("--from", "per_type", "--table", "old", "--firm", firm.slug)
     done = run("import_legacy_jobs", *of_table, "--job-type", "x=noop", "--json")
     assert (done.json["history"], done.json["skipped"]) == ({"completed": 1}, 1)
@@ -327,7 +332,8 @@ def test_a_table_with_rows_that_nothing_tells_apart_is_refused(
 def test_a_row_whose_id_is_too_long_is_skipped_alone(run: Callable[..., Run], firm: Firm) -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE old (id text PRIMARY KEY, status text)")
-        cursor.execute("INSERT INTO old VALUES ('a', 'pending'), (%s, 'pending')", ["b" * 200])
+        ids = ["a" * (MAX_KEY_LENGTH - len("import:old:")), "b" * 200]
+        cursor.execute("INSERT INTO old VALUES (%s, 'pending'), (%s, 'pending')", ids)
     of_table = ("--from", "per_type", "--table", "old", "--firm", firm.slug)
     done = run("import_legacy_jobs", *of_table, "--job-type", "noop", "--json")
     assert (done.code, done.json["enqueued"]) == (0, 1), done.err
@@ -341,14 +347,43 @@ def test_a_field_that_no_type_has_is_refused(import_emails: Import) -> None:
     assert rows(JobQueue) == []
 
 
+def test_a_field_of_no_type_at_all_is_refused(run: Callable[..., Run], firm: Firm) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE old (id text PRIMARY KEY, status text, n integer)")
+    of_table = ("--from", "per_type", "--table", "old", "--firm", firm.slug)
+    done = run("import_legacy_jobs", *of_table, "--field", "nobodys=n")
+    assert (done.code, "field.nobodys: is no field of any type" in done.err) == (1, True), done.err
+
+
 class CalledPayload(JobPayload):
     """A payload whose model has no JSON schema, and a field of another name in payloads."""
 
     called: Callable[[], None] | None = None
     order: int = Field(validation_alias=AliasChoices("orderNumber", "number"), default=0)
+    box: int = Field(validation_alias=AliasPath("where", "box"), default=0)
 
 
-@pytest.mark.parametrize("name", ["orderNumber", "number", "order"])
+class OpenPayload(JobPayload):
+    """A payload that takes fields of any name."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def test_a_field_of_any_name_is_known_where_a_type_takes_them(
+    run: Callable[..., Run], firm: Firm, job_types: dict[str, JobType]
+) -> None:
+    job("open", category="notifications", payload=OpenPayload)(lambda payload, ctx: None)
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE old (id text PRIMARY KEY, status text, n integer)")
+        cursor.execute("INSERT INTO old VALUES ('a', 'pending', 7)")
+    of_table = ("--from", "per_type", "--table", "old", "--firm", firm.slug, "--job-type", "open")
+    done = run("import_legacy_jobs", *of_table, "--field", "whatever=n")
+    assert done.code == 0, done.err
+    (stored,) = rows(JobQueue)
+    assert stored.payload["whatever"] == 7
+
+
+@pytest.mark.parametrize("name", ["orderNumber", "number", "order", "where"])
 def test_fields_of_a_model_without_a_json_schema_are_known(
     run: Callable[..., Run], firm: Firm, job_types: dict[str, JobType], name: str
 ) -> None:
