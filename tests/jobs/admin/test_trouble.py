@@ -94,10 +94,11 @@ def test_what_fails_is_shown_by_type_with_its_latest_error(member: Client, acme:
 def test_it_says_how_many_more_types_fail_and_firms_there_are(
     staff: Client, acme: FirmRows, globex: FirmRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trouble, "TYPES_SHOWN", 1)
-    monkeypatch.setattr("jobs.admin.dashboard.FIRMS_SHOWN", 1)
     for job_type in ("sync", "ingest", "classify"):
         failed(acme.firm, 3, job_type)
+    assert "more</p>" not in dashboard(staff).content.decode()
+    monkeypatch.setattr(trouble, "TYPES_SHOWN", 1)
+    monkeypatch.setattr("jobs.admin.dashboard.FIRMS_SHOWN", 1)
     shown = dashboard(staff)
     assert (len(shown.context["failing"]), len(shown.context["firms"])) == (1, 1)
     assert "and 2 more</p>" in shown.content.decode()

@@ -114,6 +114,8 @@ def test_what_cannot_be_searched_names_the_qualifier(firm: Firm) -> None:
         ("created:=2026-01-01", ("search.created", "invalid")),
         ("created:2026-02-31", ("search.created", "invalid")),
         ("created:2026-02-03..2026-01-31", ("search.created", "invalid")),
+        # What it ends with is no part of it.
+        ("created:2026-01-01T11:00Z..2026-01-01T11:00Z", ("search.created", "invalid")),
         ("created:>0001-01-01", ("search.created", "invalid")),
         ("created:30000d", ("search.created", "invalid")),
         ("created:999999d", ("search.created", "invalid")),
