@@ -31,6 +31,16 @@ unpooled_only = pytest.mark.skipif(
 )
 
 
+def is_waited_for() -> bool:
+    """Say whether somebody waits for a lock of this session's; other tests' wait for one another, too."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT 1 FROM pg_locks"
+            " WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+        )
+        return cursor.fetchone() is not None
+
+
 def database_url() -> str:
     """Return the address of the database that this process works on."""
     database = connection.settings_dict

@@ -15,13 +15,16 @@ from mail.admin.account import MailAccountAdmin
 from mail.errors import WrongState
 from mail.gmail.simulator.server import SimulatorServer
 from mail.models import MailAccount, Mode
+from mail.services.locked import locked_row
 from mail.services.mailboxes import modes
 from mail.services.mailboxes.connect_account import disconnect_account
 from tenants.models import Firm, Role
+from tenants.scope import firm_scope
 from tests.concurrency.test_admission import on_postgresql
 from tests.jobs.admin.pages import messages_of, submit
 from tests.mail.admin.test_connect import NEW, browser_of, connect
 from tests.mail.mail_kit import drain, only, stored
+from tests.support.databases import is_waited_for
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-24")]
@@ -66,28 +69,36 @@ def test_who_connects_it_again_finds_it_switched_on_elsewhere(firm: Firm, other_
     assert modes_of_both(firm, other_firm) == (Mode.SUGGEST, Mode.ACTIVE)
 
 
+def activate(account: MailAccount) -> None:
+    """Switch it on, on a thread of its own."""
+    try:
+        modes.activate(account)
+    finally:
+        connection.close()
+
+
+@on_postgresql
+def test_who_waits_for_the_other_firm_to_switch_it_on_keeps_it_from_nothing(
+    firm: Firm, other_firm: Firm
+) -> None:
+    first, second = sorted([account_of(firm), account_of(other_firm)], key=lambda one: one.pk)
+    with ThreadPoolExecutor(1) as thread:
+        with firm_scope(first.firm_id):
+            locked_row(first)
+            other = thread.submit(activate, second)
+            wait_until(is_waited_for, "the other firm's waits")
+            modes.activate(first)
+        with pytest.raises(WrongState, match="for another firm"):
+            other.result()
+
+
 @on_postgresql
 def test_of_two_who_switch_it_on_at_once_one_does(firm: Firm, other_firm: Firm) -> None:
-    def activate() -> None:
-        try:
-            modes.activate(account_of(other_firm))
-        finally:
-            connection.close()
-
-    def waits() -> bool:
-        with connection.cursor() as cursor:
-            # Other tests' sessions on this server wait for one another, too.
-            cursor.execute(
-                "SELECT 1 FROM pg_locks"
-                " WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
-            )
-            return cursor.fetchone() is not None
-
     with ThreadPoolExecutor(1) as thread:
         with transaction.atomic():
             modes.activate(account_of(firm))
-            other = thread.submit(activate)
-            wait_until(lambda: waits() or other.done(), "the other firm's waits")
+            other = thread.submit(activate, account_of(other_firm))
+            wait_until(lambda: is_waited_for() or other.done(), "the other firm's waits")
         with pytest.raises(WrongState, match="for another firm"):
             other.result()
     assert modes_of_both(firm, other_firm) == (Mode.ACTIVE, Mode.SUGGEST)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest.mock import patch
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from mail.api.rules import Rules
@@ -16,8 +18,11 @@ from mail.services.agents import profiles
 from mail.services.drafting import reply_rows
 from mail.services.rules import directions, operations, routing_operations
 from tenants.models import Firm, Role
+from tenants.scope import firm_scope
 from tests.jobs.admin.pages import audit_entries
 from tests.jobs.api.conftest import key_for
+from tests.support.databases import is_waited_for, postgresql_only
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
@@ -78,6 +83,27 @@ def test_it_is_said_to_be_gone_and_nothing_is_audited(
     kept = len(audit_entries(row.pk))
     with pytest.raises(RowGone, match="is deleted"):
         operate(row)
+    assert len(audit_entries(row.pk)) == kept
+
+
+@postgresql_only
+def test_who_deletes_it_at_the_same_moment_waits_and_is_told(firm: Firm) -> None:
+    row = rule(firm)
+
+    def delete() -> None:
+        try:
+            operations.delete_rule(row)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with firm_scope(firm):
+            operations.delete_rule(row)
+            kept = len(audit_entries(row.pk))
+            other = pool.submit(delete)
+            wait_until(is_waited_for, "the other one waits")
+        with pytest.raises(RowGone, match="is deleted"):
+            other.result()
     assert len(audit_entries(row.pk)) == kept
 
 

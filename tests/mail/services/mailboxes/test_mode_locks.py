@@ -14,16 +14,10 @@ from mail.services.mailboxes import modes
 from mail.services.mailboxes.active_elsewhere import lock_mailbox
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox
-from tests.support.databases import postgresql_only
+from tests.support.databases import is_waited_for, postgresql_only
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), postgresql_only]
-
-
-def somebody_waits() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM pg_locks WHERE NOT granted")
-        return cursor.fetchone() is not None
 
 
 def suggest_when_connected(account: MailAccount) -> None:
@@ -53,7 +47,7 @@ def test_an_action_that_ends_at_that_moment_is_no_deadlock(
         with firm_scope(mailbox.firm):
             fail_action(mailbox.firm.pk, action.pk, "Gmail refused it")
             changed = pool.submit(suggest_only)
-            wait_until(somebody_waits, "the change waits for the action")
+            wait_until(is_waited_for, "the change waits for the action")
         changed.result()
     with firm_scope(mailbox.firm):
         action.refresh_from_db()

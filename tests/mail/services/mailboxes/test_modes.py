@@ -284,16 +284,42 @@ def test_a_label_seen_at_the_same_moment_does_not_take_over_a_persons_pause(
     assert mailbox.reload().paused_by == PausedBy.SWITCH
 
 
+@pytest.mark.parametrize("before", [PausedBy.NOTHING, PausedBy.LABEL])
+def test_a_person_who_pauses_while_the_label_is_looked_for_counts(
+    mailbox: Mailbox, before: PausedBy
+) -> None:
+    label = ensure_label(mailbox.account, mailbox.gmail, PAUSE_LABEL)
+    if before == PausedBy.NOTHING:
+        mailbox.gmail.modify_message(mailbox.receive(), add=[label])
+    set_mode(mailbox, paused_by=before)
+    stale = only(stored(MailAccount), pk=mailbox.account.pk)
+    set_mode(mailbox, paused_by=PausedBy.SWITCH)
+    modes.follow_pause_label(stale, mailbox.gmail)
+    assert mailbox.reload().paused_by == PausedBy.SWITCH
+
+
 def test_of_two_changes_of_the_mode_at_once_one_counts(mailbox: Mailbox) -> None:
     stale = [only(stored(MailAccount), pk=mailbox.account.pk) for _ in range(2)]
     modes.suggest_only(mailbox.account)
     with pytest.raises(WrongState, match="suggests only already"):
         modes.suggest_only(stale[0])
+    suggesting = only(stored(MailAccount), pk=mailbox.account.pk)
     # It was active when it was read.
-    modes.activate(stale[0])
+    modes.activate(stale[1])
     with pytest.raises(WrongState, match="active already"):
-        modes.activate(stale[1])
+        modes.activate(suggesting)
     assert mailbox.reload().mode == Mode.ACTIVE
+
+
+def test_of_two_who_resume_at_once_one_does(mailbox: Mailbox) -> None:
+    running = only(stored(MailAccount), pk=mailbox.account.pk)
+    modes.pause_mailbox(mailbox.account)
+    paused = only(stored(MailAccount), pk=mailbox.account.pk)
+    # It was not paused when it was read.
+    modes.resume_writing(running)
+    with pytest.raises(WrongState, match="is not paused"):
+        modes.resume_writing(paused)
+    assert mailbox.reload().paused_by == PausedBy.NOTHING
 
 
 def test_the_owners_aliases_count_as_the_owner(mailbox: Mailbox) -> None:
