@@ -16,7 +16,7 @@ from mail.services.mailboxes.connect_account import disconnect_account
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
 from tests.jobs.admin.pages import audit_entries
-from tests.mail.action_kit import ARRIVED, ask, current, done, received
+from tests.mail.action_kit import ARRIVED, ask, current, done, received, undone
 from tests.mail.mail_kit import Mailbox, jobs
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-16")]
@@ -73,6 +73,20 @@ def test_a_list_of_many_asks_the_database_as_often_as_one_of_few(mailbox: Mailbo
     for _ in range(3):
         done(mailbox, received(mailbox), "snooze", amount=1, units="hours")
     assert queries() == few
+
+
+def test_of_a_message_that_was_snoozed_again_the_last_snooze_is_undoable(mailbox: Mailbox) -> None:
+    arrived = received(mailbox)
+    _, second = (done(mailbox, arrived, "snooze", amount=hours, units="hours") for hours in (1, 3))
+    again = "The message was snoozed again; undo that first."
+    api = Api(mailbox.firm, Role.VIEWER)
+    last, first = api.get().json()["results"]
+    assert [(row["undoable"], row["why_not_undoable"]) for row in (last, first)] == [
+        (True, None),
+        (False, again),
+    ]
+    undone(mailbox, second)
+    assert api.get(f"{first['id']}/").json()["undoable"]
 
 
 def test_an_undo_is_accepted_once(mailbox: Mailbox) -> None:

@@ -12,7 +12,7 @@ import pytest
 from jobs import testing
 from jobs.queue import enqueue
 from jobs.testing import frozen_time
-from mail.errors import AgentScheduleInvalid
+from mail.errors import AgentScheduleInvalid, RowGone
 from mail.models import AgentProfile, AgentRun, AgentSchedule, MailAccount, RunStatus
 from mail.services.agents.schedules import (
     LEFT_FIRM,
@@ -243,6 +243,18 @@ def test_a_deleted_timetable_runs_no_more(mailbox: Mailbox) -> None:
         testing.drain()
         assert enqueue_due() == 0
     assert only(jobs("agent_invocation", live=False)).status == "canceled"
+
+
+@pytest.mark.parametrize("operate", [change_agent_schedule, delete_agent_schedule])
+def test_what_somebody_else_deleted_meanwhile_is_said_to_be_gone(
+    mailbox: Mailbox, operate: Callable[[AgentSchedule], object]
+) -> None:
+    schedule = planned(mailbox, soon())
+    delete_agent_schedule(schedule)
+    kept = len(audit_entries(schedule.pk))
+    with pytest.raises(RowGone, match="is deleted"):
+        operate(schedule)
+    assert len(audit_entries(schedule.pk)) == kept
 
 
 def test_a_run_that_no_model_can_do_is_a_dead_letter(mailbox: Mailbox) -> None:
