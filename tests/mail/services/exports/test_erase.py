@@ -14,6 +14,7 @@ from jobs.testing import drain, run_job
 from mail.errors import FaultyInput, ReasonMissing, WrongState
 from mail.job_handlers import exports as handlers
 from mail.models import (
+    MAX_ADDRESS_LENGTH,
     Direction,
     ExportPart,
     MailAccount,
@@ -25,6 +26,7 @@ from mail.models import (
 )
 from mail.services.exports.erase import Step, erase_step
 from mail.services.exports.requests import request_data
+from mail.services.exports.subjects import checked_address
 from mail.services.exports.write import JobLease
 from mail.services.mailboxes.connect_account import disconnect_account, erase_mail
 from mail.services.queueing import request_sync
@@ -270,6 +272,28 @@ def test_who_had_a_mailbox_is_erased_once_its_mail_is_deleted(mailbox: Mailbox) 
     assert OWNER not in mailbox.reload().address
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ada",
+        "ada@",
+        "@shop.example",
+        "ada@shop@example",
+        "ada@shop.example, bob@shop.example",
+        "ada@shop.example,bob",
+        "bob,ada@shop.example",
+        "ada@shop.example;",
+        "Ada <ada@shop.example>",
+        "ada@shop.example\x00",
+        f"{'a' * MAX_ADDRESS_LENGTH}@shop.example",
+    ],
+)
+def test_what_is_no_address_is_nobodys(text: str) -> None:
+    with pytest.raises(FaultyInput, match="is not an e-mail address"):
+        checked_address(text)
+
+
 def test_what_cannot_be_erased_is_refused(mailbox: Mailbox) -> None:
     UserFactory(username="member", email="ada@acme.example", member_of=mailbox.firm)
 
@@ -278,8 +302,11 @@ def test_what_cannot_be_erased_is_refused(mailbox: Mailbox) -> None:
             mailbox.firm, RequestKind.ERASE_SUBJECT, subject=subject, reason=reason, by=SERVICE
         )
 
-    with pytest.raises(WrongState, match="mailbox"):
-        ask(OWNER)
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(aliases=["sales@acme.example", "zoë@acme.example"])
+    for address in (OWNER, "sales@acme.example", "Zoë@acme.example"):
+        with pytest.raises(WrongState, match="mailbox"):
+            ask(address)
     with pytest.raises(WrongState, match="member"):
         ask("Ada@acme.example")
     with pytest.raises(FaultyInput, match="subject"):
