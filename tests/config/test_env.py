@@ -234,6 +234,13 @@ def test_one_of_the_services_own_addresses_is_enough(environment, name):
 
 
 @pytest.mark.req("E-01")
+def test_a_service_of_libpq_may_name_the_database(environment):
+    environment.setenv("DATABASE_URL", "postgres:///?service=mailroom")
+    database = read_env().database
+    assert (database["NAME"], database["OPTIONS"]["service"]) == ("", "mailroom")
+
+
+@pytest.mark.req("E-01")
 def test_links_in_mail_may_lead_elsewhere_than_those_of_the_queue(environment):
     environment.setenv("SITE_URL", "https://admin.example.org")
     environment.setenv("PUBLIC_URL", "https://mail.example.org")

@@ -62,5 +62,11 @@ def test_one_that_is_forked_ends_where_it_comes_back_from_its_handler(
     worker = fleet.start("--burst", supervised=True)
     assert worker.wait_for_exit(90) == 0
 
-    assert queue.row(job_id).result == {"returns": 0, "raises": 1, "exits": 3}
+    assert queue.row(job_id).result == {
+        "returns": 0,
+        "raises": 1,
+        "exits": 3,
+        "exits without a code": 0,
+        "exits with a high code": 3,
+    }
     assert "ValueError: raised in a fork" in worker.log()

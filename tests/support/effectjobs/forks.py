@@ -12,18 +12,20 @@ from jobs.states import Category
 
 ONCE = RetryPolicy(max_attempts=1)
 TYPES = ("fork.plain", "fork.async")
+# The last is more than a process can end with.
+CODES = {"exits": 3, "exits without a code": None, "exits with a high code": 2**40 + 3}
 
 
-def fork_three() -> dict[str, int]:
-    """Return with which code three forked processes ended: none may get further than its handler."""
+def fork_several() -> dict[str, int]:
+    """Return with which code forked processes ended: none may get further than its handler."""
     ends: dict[str, int] = {}
-    for how in ("returns", "raises", "exits"):
+    for how in ("returns", "raises", *CODES):
         child = os.fork()
         if child == 0:
             if how == "raises":
                 raise ValueError("raised in a fork")
-            if how == "exits":
-                sys.exit(3)
+            if how in CODES:
+                sys.exit(CODES[how])
             return {}
         ends[how] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return ends
@@ -38,7 +40,7 @@ def fork_three() -> dict[str, int]:
 )
 def fork(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
     """Fork on the handler's own thread."""
-    return fork_three()
+    return fork_several()
 
 
 @job(
@@ -50,4 +52,4 @@ def fork(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
 )
 async def fork_on_the_loop(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
     """Fork on the thread of the event loop."""
-    return fork_three()
+    return fork_several()
