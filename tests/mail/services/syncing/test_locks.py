@@ -14,19 +14,10 @@ from mail.services.deciding.classify import decide, judge, open_case
 from mail.services.syncing.ingest import ingest_message
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import FixedClassifier, Mailbox, letter, stored
-from tests.support.databases import postgresql_only
+from tests.support.databases import is_waited_for, postgresql_only
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), postgresql_only]
-
-
-def somebody_waits_for_me() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT 1 FROM pg_locks"
-            " WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-        )
-        return cursor.fetchone() is not None
 
 
 def test_mail_stored_while_its_thread_is_judged_is_no_deadlock(mailbox: Mailbox) -> None:
@@ -49,7 +40,7 @@ def test_mail_stored_while_its_thread_is_judged_is_no_deadlock(mailbox: Mailbox)
         with firm_scope(mailbox.firm):
             decide(account, case, verdict, source=source, job_id=job)
             ingested = pool.submit(ingest)
-            wait_until(somebody_waits_for_me, "the ingest waits for the thread")
+            wait_until(is_waited_for, "the ingest waits for the thread")
         assert ingested.result()["created"]
     assert [decision.message_id for decision in stored(Decision)] == [message.pk]
     assert len(mailbox.messages()) == 2
