@@ -36,7 +36,8 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
     When one is canceled, failed or dead-lettered, those after it wait: they go on when an operator
     has restarted it and it is completed, and are dropped when it is deleted. All are validated now,
     and have the correlation id of the first unless one is given of their own. Nothing is stored
-    where another job has the first one's idempotency key. At most LONGEST_CHAIN jobs, stored in the
+    where another job has the first one's idempotency key; where `on_conflict` replaces that job, the
+    others take the place of those that were to follow it. At most LONGEST_CHAIN jobs, stored in the
     caller's transaction when there is one.
 
     Raises:

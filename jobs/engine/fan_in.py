@@ -24,7 +24,7 @@ from uuid_utils.compat import uuid7
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
-from jobs.engine.fan_in_rows import fan_in_columns_sql, read_fan_in, store_fan_in
+from jobs.engine.fan_in_rows import delete_fan_in, fan_in_columns_sql, read_fan_in, store_fan_in
 from jobs.engine.insert import dispatch, dispatch_groups, insert
 from jobs.engine.new_job import NewJob
 from jobs.engine.replace import insert_or_replace
@@ -35,6 +35,8 @@ from jobs.states import LIVE
 
 SWEEP_CHUNK = 500
 MOST_LOCK_TIMEOUTS = 5
+# What follows a job that is the first of its chain.
+OWN_CHAIN = "chain"
 COMPLETE_SQL = f"""
 SELECT f.id FROM jobs_fanin f
 WHERE f.fired_at IS NULL AND NOT EXISTS (SELECT 1 FROM jobs_faninmember m WHERE m.fan_in_id = f.id)
@@ -73,7 +75,8 @@ def _fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) 
 def store_chain(jobs: Sequence[NewJob]) -> tuple[list[UUID], frozenset[UUID]]:
     """Store the first job, each other one to be enqueued when the one before it is completed.
 
-    Returns what `insert_or_replace` does for the first; the others are stored only with it.
+    Returns what `insert_or_replace` does for the first; the others are stored only with it. Where it
+    replaces a job, they take the place of those that its own chain had.
     """
     return in_transaction(lambda: _store_chain(jobs))
 
@@ -81,16 +84,18 @@ def store_chain(jobs: Sequence[NewJob]) -> tuple[list[UUID], frozenset[UUID]]:
 def _store_chain(jobs: Sequence[NewJob]) -> tuple[list[UUID], frozenset[UUID]]:
     first, *rest = jobs
     stored, replacing = insert_or_replace([first])
-    if rest and stored[0] == first.job_id:
-        _follow(stored[0], rest)
+    if replacing:
+        delete_fan_in(stored[0], first.firm_id, OWN_CHAIN)
+    if rest and (replacing or stored[0] == first.job_id):
+        _follow(stored[0], rest, OWN_CHAIN)
     return stored, replacing
 
 
-def _follow(job_id: UUID, rest: Sequence[NewJob]) -> UUID:
+def _follow(job_id: UUID, rest: Sequence[NewJob], name: str = "") -> UUID:
     """Store a fan-in that enqueues the first of `rest` when this job is completed."""
     then = rest[0]._replace(parent_id=job_id)
-    # A job may have several chains: it holds the key of a job in each.
-    name = f"chain {then.job_id}"
+    # A job may be in several chains: it holds the key of a job in each.
+    name = name or f"chain {then.job_id}"
     fan_in_id = store_fan_in(then, name, only_completed=True, rest=rest[1:])
     _add_members(fan_in_id, then.firm_id, [job_id], only_completed=True)
     return fan_in_id

@@ -63,6 +63,16 @@ def store_fan_in(
     return fan_in_id
 
 
+def delete_fan_in(parent_id: UUID, firm_id: int, name: str) -> None:
+    """Delete the fan-in of this name that the job requested, if there is one, with its members."""
+    found = (
+        "SELECT f.id FROM jobs_fanin f WHERE f.firm_id = %s AND f.parent_id = %s AND f.name = %s"
+    )
+    params = [firm_id, dialects.current().value(Column.UUID, parent_id), name]
+    run(f"DELETE FROM jobs_faninmember WHERE fan_in_id IN ({found})", params)
+    run(f"DELETE FROM jobs_fanin WHERE id IN ({found})", params)
+
+
 def fan_in_columns_sql() -> str:
     """Return the columns of `jobs_fanin f` that `read_fan_in` reads."""
     text = dialects.current().json_text_sql

@@ -222,6 +222,43 @@ def test_nothing_is_stored_where_the_first_ones_key_is_taken(firm: Firm) -> None
 
 
 @pytest.mark.req("J-06")
+@pytest.mark.parametrize("on_conflict", ["replace", "debounce"])
+def test_a_chain_that_replaces_the_first_one_replaces_what_follows_it(
+    firm: Firm, on_conflict: str
+) -> None:
+    def begin(*followers: str) -> EnqueueResult:
+        first = link("-".join(("a", *followers)), idempotency_key="k", on_conflict=on_conflict)
+        return enqueue_chain([first, *map(link, followers)], firm=firm)
+
+    first = begin("b", "c")
+    assert begin("d", "e") == EnqueueResult(first.job_id, created=False, replaced=True)
+    end("a-d-e")
+    end("d")
+    assert names() == ["a-d-e", "d", "e"]
+
+
+@pytest.mark.req("J-06")
+def test_a_replaced_job_that_has_begun_keeps_what_follows_it(firm: Firm) -> None:
+    key = {"idempotency_key": "k", "on_conflict": "replace"}
+    enqueue_chain([link("a", **key), link("b")], firm=firm)
+    held = take_one()
+    again = enqueue_chain([link("x", **key), link("y")], firm=firm)
+    assert (again.created, again.replaced) == (False, False)
+    finish(held, DONE)
+    assert names() == ["a", "b"]
+
+
+@pytest.mark.req("J-06")
+def test_a_replaced_job_within_a_chain_is_followed_by_both(firm: Firm) -> None:
+    enqueue_chain([link("a"), link("b", idempotency_key="k"), link("c")], firm=firm)
+    end("a")
+    first = link("x", idempotency_key="k", on_conflict="replace")
+    assert enqueue_chain([first, link("y")], firm=firm).replaced
+    end("x")
+    assert sorted(names()) == ["a", "c", "x", "y"]
+
+
+@pytest.mark.req("J-06")
 def test_a_job_with_the_key_of_a_later_one_stands_in_for_it(firm: Firm) -> None:
     enqueue_chain([link("a"), link("b", idempotency_key="k"), link("c")], firm=firm)
     held = take_one()
