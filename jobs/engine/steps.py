@@ -35,6 +35,8 @@ def find_step(claim: Claim, name: str) -> tuple[Any] | None:
 def save_step(claim: Claim, name: str, result: Any, *, seconds: float = 0.0) -> tuple[Any] | None:
     """Store a step's result; return it as `find_step` will, which is how the database keeps it.
 
+    Where two parts of a handler take the step at once, the first one's result stays, for both.
+
     `seconds` is how long the step took until now. None: the job is no longer this claim's, nothing was stored.
 
     Locks the job's row until the end of the transaction, so that the next claim finds the step.
@@ -56,7 +58,7 @@ def save_step(claim: Claim, name: str, result: Any, *, seconds: float = 0.0) -> 
                 {dialect.after_sql(now, "%s")}, {now}
             FROM jobs_jobqueue j WHERE j.job_id = %s AND j.lease_token = %s
             {dialect.for_update}
-            ON CONFLICT (firm_id, job_id, name) DO UPDATE SET result = excluded.result
+            ON CONFLICT (firm_id, job_id, name) DO UPDATE SET result = jobs_jobstep.result
             RETURNING {dialect.json_text_sql("result")}
             """,
             [*ids, name, text, -seconds, job_id, claim.lease_token],

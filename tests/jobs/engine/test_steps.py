@@ -211,6 +211,21 @@ def test_steps_have_names_of_their_own(late_and_current):
     ]
 
 
+def test_of_one_step_taken_twice_at_once_the_first_result_stays(late_and_current):
+    # Two tasks of a coroutine, or two threads, take it: neither finds a result.
+    _, ctx = late_and_current
+    first = []
+
+    def outpaced() -> str:
+        first.append(ctx.step("rate", lambda: "first"))
+        return "second"
+
+    assert ctx.step("rate", outpaced) == "first"
+    assert first == ["first"]
+    finish(ctx._claim, Released("once more"))
+    assert context(take_one()).step("rate", lambda: "third") == "first"
+
+
 def test_a_step_that_fails_is_not_stored(late_and_current):
     _, ctx = late_and_current
     with pytest.raises(ZeroDivisionError):
