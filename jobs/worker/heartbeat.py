@@ -30,6 +30,8 @@ from jobs.worker.running import PROCESSING_AFTER_SECONDS
 from jobs.worker.state import AWAY, Lease, Outage, SharedState, refresh_own_connection
 
 TICK_SECONDS = 0.05
+# ... of the watch over timeouts, while nothing runs.
+IDLE_TICK_SECONDS = 0.2
 RETRY_PROCESSING_SECONDS = 1.0
 HEARTBEATS_PER_LEASE = 4
 CANCEL_CHECK_SECONDS = 1.0
@@ -66,6 +68,7 @@ class Heartbeat:
         """
         self._register(self._state.lease)
         self._state.start_thread("heartbeat", self._loop)
+        self._state.start_thread("deadlines", self._watch_deadlines)
         if self._state.slots.shared:
             self._state.start_thread("liveness", self._show_life)
 
@@ -98,7 +101,6 @@ class Heartbeat:
                             self._beat()
                 self._mark_processing()
                 self._pass_on_cancel_requests()
-                self._interrupt_overdue()
                 outage.over()
             except AWAY as error:
                 outage.failed(error)
@@ -111,6 +113,13 @@ class Heartbeat:
         while not self._state.halt.wait(pause):
             slots.show_life()
             RESCUED.inc(slots.take_rescued())
+
+    def _watch_deadlines(self) -> None:
+        """Watch timeouts on a thread of its own: an outage must not keep it, nor a handler's transaction on SQLite."""
+        pause = TICK_SECONDS
+        while not self._state.halt.wait(pause):
+            self._interrupt_overdue()
+            pause = TICK_SECONDS if self._pool.running.all() else IDLE_TICK_SECONDS
 
     def _beat(self) -> None:
         refresh_own_connection()

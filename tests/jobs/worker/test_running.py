@@ -15,7 +15,7 @@ from jobs.queue import cancel, enqueue
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.states import DeadReason, Status
-from jobs.worker import running
+from jobs.worker import heartbeat, running
 from tenants.models import Firm
 from tests.queue_kit import dead_letters, locks, row
 from tests.support.waiting import wait_until
@@ -53,6 +53,58 @@ def test_a_handler_past_its_timeout_is_interrupted(firm: Firm) -> None:
     )
     (letter,) = dead_letters()
     assert letter.reason == DeadReason.EXHAUSTED
+
+
+@pytest.mark.req("J-14")
+def test_a_timeout_does_not_wait_for_the_database(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    in_time = []
+
+    def endless(payload: EmptyPayload, ctx: JobContext) -> None:
+        try:
+            while True:
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    def held_up(claims: list[Any]) -> set[Any]:
+        if claims:
+            in_time.append(ended.wait(10))
+        return set()
+
+    declare(endless, timeout_seconds=0.3)
+    enqueue("test.long", firm=firm)
+    monkeypatch.setattr(heartbeat, "mark_processing", held_up)
+
+    worker_loop(concurrency=1).run()
+
+    assert in_time
+    assert all(in_time)
+
+
+@pytest.mark.req("J-14", "J-19")
+def test_a_transaction_that_outlasts_the_timeout_writes_nothing(firm: Firm) -> None:
+    # On SQLite it keeps everybody else from writing, the worker's own threads too.
+    def slow(payload: EmptyPayload, ctx: JobContext) -> None:
+        with ctx.transaction():
+            Firm.objects.filter(pk=ctx.firm_id).update(name="too late")
+            time.sleep(1)
+
+    declare(slow, timeout_seconds=0.3)
+    job_id = enqueue("test.long", firm=firm).job_id
+
+    worker_loop(concurrency=1).run()
+
+    # It may still wait for its turn to write.
+    threads = threading.enumerate
+    wait_until(lambda: all(one.name != "heartbeat" for one in threads()), "the heartbeat to end")
+    assert (row(job_id).status, row(job_id).last_error) == (
+        Status.DLQ,
+        "timed out after 0.3 seconds",
+    )
+    assert Firm.objects.get(pk=firm.pk).name == firm.name
 
 
 @pytest.mark.req("J-14")
