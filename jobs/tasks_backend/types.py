@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from functools import cache
 from typing import Any
 
 from django.apps import apps
@@ -128,7 +129,18 @@ def _may_import(module: str) -> bool:
 
 
 def _is_ours(alias: str) -> bool:
-    return _backends().get(alias, {}).get("BACKEND") in BACKEND_PATHS
+    path = _backends().get(alias, {}).get("BACKEND", "")
+    return path in BACKEND_PATHS or _is_derived(path)
+
+
+@cache
+def _is_derived(path: str) -> bool:
+    """Say whether a project's own backend derives from this one."""
+    try:
+        bases = import_string(path).__mro__
+    except (ImportError, AttributeError):
+        return False
+    return any(f"{one.__module__}.{one.__qualname__}" in BACKEND_PATHS for one in bases)
 
 
 def _backends() -> dict[str, Any]:

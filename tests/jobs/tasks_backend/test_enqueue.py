@@ -272,6 +272,21 @@ def test_a_task_is_checked_again_when_it_is_enqueued():
     assert enqueued() == []
 
 
+class Counting(MailroomBackend):
+    """A project's own: this one, and something more."""
+
+
+@pytest.mark.parametrize(
+    ("backend", "is_ours"), [(Counting, True), (dict, False), ("no.such.Backend", False)]
+)
+def test_a_backend_that_derives_from_this_one_is_this_one(
+    backend: type | str, is_ours: bool
+) -> None:
+    path = backend if isinstance(backend, str) else f"{backend.__module__}.{backend.__qualname__}"
+    with override_settings(TASKS={"default": {"BACKEND": path, "QUEUES": ["own"]}}):
+        assert ("own" in registry.queue_names()) is is_ours
+
+
 def test_a_task_of_another_backend_can_be_sent_here():
     backends = {
         "default": {"BACKEND": "django_tasks.backends.immediate.ImmediateBackend"},
