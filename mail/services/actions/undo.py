@@ -33,9 +33,10 @@ from mail.services.actions.actions import (
 from mail.services.actions.label_changes import LabelChange
 from mail.services.actions.snooze import reinstate_earlier
 from mail.services.mailboxes.connection import why_not_used
+from mail.services.operation import audit
 from mail.services.queueing import note_job, thread_lock
 from mail.services.timelines.events import record_event
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 
@@ -109,12 +110,11 @@ def request_undo(action: Action, *, by: Actor = SERVICE, reason: str = "") -> Ac
     undo = open_undo(action)
     detail = {"action_id": str(action.pk), "undo_id": str(undo.pk)}
     record_event(EventType.UNDO_REQUESTED, action.account, message=action.message, detail=detail)
-    record_operation(
-        by,
+    audit(
         "action.undo",
-        firm_id=action.firm_id,
-        target=("mail_action", action.pk),
-        reason=reason,
+        action,
+        by,
+        reason,
         after={"undo_id": str(undo.pk), "action_type": action.action_type},
     )
     if _changed_nothing(action):

@@ -12,9 +12,9 @@ from mail.models import MAX_ADDRESS_LENGTH, AgentProfile, Preprocessor
 from mail.models.agent import MAX_INSTRUCTIONS_LENGTH
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.agents.tools import TOOLS
-from mail.services.locked import locked_row
+from mail.services.operation import audit, locked_row
 from mail.services.rules.scopes import fault
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 MAX_TOKENS = 32_000
@@ -42,7 +42,7 @@ def create_profile(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> Age
     with firm_scope(firm_id):
         profile = AgentProfile(firm_id=firm_id, **_checked({**DEFAULTS, **settings}))
         _save(profile)
-        _audit("agent_profile.create", profile, by, after=_settings(profile))
+        audit("agent_profile.create", profile, by, after=_settings(profile))
     return profile
 
 
@@ -63,7 +63,7 @@ def change_profile(
             setattr(locked, name, checked[name])
         locked.changed_at = timezone.now()
         _save(locked)
-        _audit(
+        audit(
             "agent_profile.change",
             locked,
             by,
@@ -78,7 +78,7 @@ def delete_profile(profile: AgentProfile, *, by: Actor = SERVICE, reason: str = 
     """Delete a profile; its runs stay. Messages that routing rules still hand to it become dead letters."""
     with firm_scope(profile.firm_id):
         profile = locked_row(profile)
-        _audit("agent_profile.delete", profile, by, reason, before=_settings(profile))
+        audit("agent_profile.delete", profile, by, reason, before=_settings(profile))
         profile.delete()
 
 
@@ -142,23 +142,3 @@ def _save(profile: AgentProfile) -> None:
         if not AgentProfile.objects.filter(name=profile.name).exclude(pk=profile.pk).exists():
             raise
         raise ProfileInvalid([fault("name", "is the name of another profile")]) from None
-
-
-def _audit(
-    operation: str,
-    profile: AgentProfile,
-    by: Actor,
-    reason: str = "",
-    *,
-    before: dict[str, Any] | None = None,
-    after: dict[str, Any] | None = None,
-) -> None:
-    record_operation(
-        by,
-        operation,
-        firm_id=profile.firm_id,
-        target=("agent_profile", profile.pk),
-        reason=reason,
-        before=before or {},
-        after=after or {},
-    )

@@ -18,9 +18,9 @@ from mail.models import AgentProfile, AgentSchedule, Connection, MailAccount
 from mail.models.agent_schedule import MAX_NAME_LENGTH, MAX_PROMPT_LENGTH
 from mail.services import timetables
 from mail.services.dates import enqueue_due_rows
-from mail.services.locked import locked_row
+from mail.services.operation import audit, locked_row
 from mail.services.rules.scopes import fault
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 from tenants.models import Membership
 from tenants.scope import all_firms, firm_scope
 
@@ -46,7 +46,7 @@ def create_agent_schedule(
         schedule = AgentSchedule(firm_id=firm_id, user_id=user_id)
         _set(schedule, {**DEFAULTS, **settings}, plans=True)
         _save(schedule)
-        _audit("agent_schedule.create", schedule, by, after=_settings(schedule))
+        audit("agent_schedule.create", schedule, by, after=_settings(schedule))
     return schedule
 
 
@@ -72,7 +72,7 @@ def change_agent_schedule(
         _set(locked, timetables.merged(before, settings, plans=plans), plans=plans)
         locked.changed_at = timezone.now()
         _save(locked)
-        _audit("agent_schedule.change", locked, by, reason, before=shown, after=_settings(locked))
+        audit("agent_schedule.change", locked, by, reason, before=shown, after=_settings(locked))
     return locked
 
 
@@ -86,7 +86,7 @@ def delete_agent_schedule(
     """
     with firm_scope(schedule.firm_id):
         locked = locked_row(schedule)
-        _audit("agent_schedule.delete", locked, by, reason, before=_settings(locked))
+        audit("agent_schedule.delete", locked, by, reason, before=_settings(locked))
         locked.delete()
 
 
@@ -133,7 +133,7 @@ def _stop_deserted() -> None:
                 continue
             locked.enabled, locked.stopped, locked.changed_at = False, reason, timezone.now()
             locked.save(update_fields=["enabled", "stopped", "changed_at"])
-            _audit("agent_schedule.stop", locked, SERVICE, reason, after=_settings(locked))
+            audit("agent_schedule.stop", locked, SERVICE, reason, after=_settings(locked))
 
 
 def _has_person() -> Q:
@@ -203,23 +203,3 @@ def _save(schedule: AgentSchedule) -> None:
         if not others.exists():
             raise
         raise AgentScheduleInvalid([fault("name", "is the name of another one")]) from None
-
-
-def _audit(
-    operation: str,
-    schedule: AgentSchedule,
-    by: Actor,
-    reason: str = "",
-    *,
-    before: dict[str, Any] | None = None,
-    after: dict[str, Any] | None = None,
-) -> None:
-    record_operation(
-        by,
-        operation,
-        firm_id=schedule.firm_id,
-        target=("agent_schedule", schedule.pk),
-        reason=reason,
-        before=before or {},
-        after=after or {},
-    )

@@ -32,11 +32,12 @@ from mail.models import (
 )
 from mail.services.mailboxes.connection import why_not_used
 from mail.services.mailboxes.content_access import may_read
+from mail.services.operation import audit
 from mail.services.queueing import enqueue_action
 from mail.services.sending.outbound import content_hash_of, release_outbound
 from mail.services.timelines.events import record_event
 from tenants.access import access_of
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 from tenants.models import Role
 from tenants.scope import all_firms, firm_scope
 
@@ -109,12 +110,11 @@ def reject(approval: Approval, *, by: Actor, reason: str = "") -> Decided:
 def refuse(approval: Approval, why: str, *, by: Actor, asked: str) -> Decided:
     """Keep in the audit log that a decision had no effect."""
     with firm_scope(approval.firm_id):
-        record_operation(
-            by,
+        audit(
             f"approval.{asked}_refused",
-            firm_id=approval.firm_id,
-            target=("approval", approval.pk),
-            reason=why,
+            approval,
+            by,
+            why,
         )
     return Decided(approval, why)
 
@@ -240,12 +240,11 @@ def _end(approval: Approval, status: ApprovalStatus, by: Actor, reason: str = ""
         _turn_down(approval, NO_ANSWER if status == ApprovalStatus.EXPIRED else "")
     if status in _EVENTS:
         _record(_EVENTS[status], approval)
-    record_operation(
-        by,
+    audit(
         f"approval.{status}",
-        firm_id=approval.firm_id,
-        target=("approval", approval.pk),
-        reason=reason,
+        approval,
+        by,
+        reason,
         before={"status": str(before)},
         after={"status": str(status), "content_hash": approval.content_hash},
     )

@@ -11,8 +11,9 @@ from mail.llm.base import Category
 from mail.models import Decision, DecisionSource, MailAccount, Message
 from mail.services.deciding.classify import Skipped, decide, open_case, result_of, ruled
 from mail.services.deciding.requests import enqueue_order
+from mail.services.operation import audit
 from mail.services.rules.proposals import propose_rule
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 
@@ -23,12 +24,11 @@ def reclassify(
     with firm_scope(message.firm_id):
         wanted = Category(category) if category else None
         result = enqueue_order(message, wanted)
-        record_operation(
-            by,
+        audit(
             "message.reclassify",
-            firm_id=message.firm_id,
-            target=("message", message.pk),
-            reason=reason,
+            message,
+            by,
+            reason,
             before={"category": message.thread.classification},
             after={"category": category, "job": str(result.job_id)},
         )

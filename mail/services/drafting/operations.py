@@ -12,7 +12,8 @@ from mail.services.drafting.requests import enqueue_rework, enqueue_withdrawal
 from mail.services.drafting.task import MOST_REWORKS
 from mail.services.enqueue_after import still_waits
 from mail.services.mailboxes.connection import why_not_used
-from tenants.audit import SERVICE, Actor, record_operation
+from mail.services.operation import audit
+from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 P = ParamSpec("P")
@@ -85,11 +86,10 @@ def discard_draft(draft: Draft, *, reason: str = "", by: Actor = SERVICE) -> Non
 
 def _audit(operation: str, draft: Draft, by: Actor, reason: str) -> None:
     # What the person orders may quote mail.
-    record_operation(
-        by,
+    audit(
         operation,
-        firm_id=draft.firm_id,
-        target=("draft", draft.pk),
-        reason=reason,
+        draft,
+        by,
+        reason,
         before={"status": str(draft.status)},
     )

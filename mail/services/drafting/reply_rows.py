@@ -19,9 +19,9 @@ from mail.models.reply_settings import (
     ReplyRow,
 )
 from mail.services.drafting.styles import AUTO_LANGUAGE, BUILT_IN
-from mail.services.locked import locked_row
-from mail.services.rules.scopes import fault, plain
-from tenants.audit import SERVICE, Actor, record_operation
+from mail.services.operation import audit, locked_row
+from mail.services.rules.scopes import fault
+from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 MAX_RULES: Final = 20
@@ -206,23 +206,5 @@ def _language(name: str, value: Any) -> Faults:
     return [fault(name, "must be a code such as en")]
 
 
-def _audit(
-    verb: str,
-    row: ReplyRow,
-    by: Actor,
-    reason: str = "",
-    *,
-    before: Settings | None = None,
-    after: Settings | None = None,
-) -> None:
-    kind = type(row)._meta.verbose_name
-    name = str(kind).replace(" ", "_")
-    record_operation(
-        by,
-        f"{name}.{verb}",
-        firm_id=row.firm_id,
-        target=(name, row.pk),
-        reason=reason,
-        before=plain(before),
-        after=plain(after),
-    )
+def _audit(verb: str, row: ReplyRow, by: Actor, reason: str = "", **sides: Settings) -> None:
+    audit(f"{str(row._meta.verbose_name).replace(' ', '_')}.{verb}", row, by, reason, **sides)

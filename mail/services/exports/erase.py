@@ -40,8 +40,9 @@ from mail.services.documents.documents import drop_contents, forget
 from mail.services.documents.index import drop_erased_words
 from mail.services.exports.subjects import mentioning, pattern_of, text_columns
 from mail.services.exports.write import JobLease
+from mail.services.operation import audit
 from mail.services.timelines.threads import refresh_threads
-from tenants.audit import SERVICE, record_operation
+from tenants.audit import SERVICE
 from tenants.encryption import decrypt_field
 from tenants.models import AuditEntry, FirmOwned, Membership
 from tenants.scope import all_firms, firm_scope
@@ -254,10 +255,9 @@ def _finish(request: DataRequest) -> None:
     request.subject, request.status = "", RequestStatus.DONE
     request.finished_at = timezone.now()
     request.save(update_fields=["subject", "status", "finished_at"])
-    record_operation(
-        SERVICE,
+    audit(
         "subject.erased",
-        firm_id=request.firm_id,
-        target=("data_request", request.pk),
+        request,
+        SERVICE,
         after={"rows": sum(request.counts.values())},
     )

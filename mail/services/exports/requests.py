@@ -26,6 +26,7 @@ from mail.models import (
 from mail.services.exports.subjects import checked_address, pattern_of
 from mail.services.exports.suppression import suppress
 from mail.services.exports.write import LIFETIME, write_zip
+from mail.services.operation import audit
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.encryption import encrypt_field
 from tenants.models import Firm, Membership
@@ -178,11 +179,10 @@ def open_zip(request: DataRequest, *, by: Actor) -> IO[bytes]:
             raise WrongState("There is no zip: the export is not ready, or it has expired.")
         file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it
         write_zip(row, file)
-        record_operation(
-            by,
+        audit(
             "export.download",
-            firm_id=request.firm_id,
-            target=("data_request", request.pk),
+            request,
+            by,
         )
     file.seek(0)
     return file

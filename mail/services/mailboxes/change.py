@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mail.models import MailAccount
-from tenants.audit import Actor, record_operation
+from mail.services.operation import audit
+from tenants.audit import Actor
 
 
 def change_mailbox(
@@ -14,12 +15,11 @@ def change_mailbox(
     MailAccount.objects.filter(pk=account.pk).update(**values)
     for name, value in values.items():
         setattr(account, name, value)
-    record_operation(
-        by,
+    audit(
         operation,
-        firm_id=account.firm_id,
-        target=("mailbox", account.pk),
-        reason=reason,
+        account,
+        by,
+        reason,
         before=before,
         after={name: _plain(value) for name, value in values.items()},
     )

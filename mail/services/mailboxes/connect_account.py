@@ -36,7 +36,6 @@ from mail.models import (
     OutboundMessage,
     PushReceipt,
 )
-from mail.services.locked import locked_row
 from mail.services.mailboxes.accounts import has_owner, in_firm_scope, own_aliases
 from mail.services.mailboxes.active_elsewhere import lock_mailbox
 from mail.services.mailboxes.catch_up import mail_was_deleted, request_reading
@@ -44,6 +43,7 @@ from mail.services.mailboxes.connection import pace_mailboxes, resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
 from mail.services.mailboxes.modes import suggest_if_active_elsewhere
 from mail.services.onboarding.request import request_onboarding
+from mail.services.operation import audit, locked_row
 from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.encryption import decrypt_field
@@ -210,12 +210,11 @@ def disconnect_account(
     )
     resume_mailbox(account)
     record_event(EventType.DISCONNECTED, account, detail={"keep_days": keep_days})
-    record_operation(
-        by,
+    audit(
         "mailbox.disconnect",
-        firm_id=account.firm_id,
-        target=("mailbox", account.pk),
-        reason=reason,
+        account,
+        by,
+        reason,
         before={"connection": account.connection},
         after={"connection": Connection.DISCONNECTED.value, "keep_days": keep_days},
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from django.db.models import Q
 from django.utils import timezone
@@ -12,7 +11,8 @@ from django.utils import timezone
 from mail.errors import ReasonMissing
 from mail.models import ContentGrant, GrantKind, MailAccount
 from mail.services.mailboxes.accounts import in_firm_scope
-from tenants.audit import Actor, record_operation
+from mail.services.operation import audit
+from tenants.audit import Actor
 from tenants.models import Membership
 from tenants.scope import firm_scope
 
@@ -58,14 +58,14 @@ def may_read(user_id: Any, account: MailAccount) -> bool:
 def grant_content(account: MailAccount, user: Any, *, by: Actor, reason: str = "") -> None:
     """Let a member of the firm read the mail until the grant is withdrawn."""
     _store(account, user, GrantKind.GRANTED, by, reason, expires_at=None)
-    _audit("mailbox.grant", account, by, reason, {"user": user.get_username()})
+    audit("mailbox.grant", account, by, reason, after={"user": user.get_username()})
 
 
 @in_firm_scope
 def withdraw_content(account: MailAccount, user: Any, *, by: Actor, reason: str = "") -> None:
     """End every grant of the user to the mailbox."""
     ContentGrant.objects.filter(account=account, user=user).delete()
-    _audit("mailbox.withdraw_grant", account, by, reason, {"user": user.get_username()})
+    audit("mailbox.withdraw_grant", account, by, reason, after={"user": user.get_username()})
 
 
 def end_grants(instance: Membership, **_: Any) -> None:
@@ -85,7 +85,7 @@ def break_glass(account: MailAccount, *, reason: str, by: Actor) -> None:
         raise ReasonMissing("Say why you must read somebody else's mail.")
     expires_at = timezone.now() + timedelta(hours=BREAK_GLASS_HOURS)
     _store(account, by.user, GrantKind.BREAK_GLASS, by, reason, expires_at=expires_at)
-    _audit("mailbox.break_glass", account, by, reason, {"expires_at": expires_at.isoformat()})
+    audit("mailbox.break_glass", account, by, reason, after={"expires_at": expires_at.isoformat()})
 
 
 def readers(account: MailAccount) -> list[ContentGrant]:
@@ -111,13 +111,4 @@ def _store(
         user=user,
         kind=kind,
         defaults={"reason": reason, "granted_by": by.name, "expires_at": expires_at},
-    )
-
-
-def _audit(
-    operation: str, account: MailAccount, by: Actor, reason: str, after: dict[str, Any]
-) -> None:
-    target: tuple[str, UUID] = ("mailbox", account.pk)
-    record_operation(
-        by, operation, firm_id=account.firm_id, target=target, reason=reason, after=after
     )

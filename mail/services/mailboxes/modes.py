@@ -34,15 +34,15 @@ from mail.models import (
     OutboundStatus,
     PausedBy,
 )
-from mail.services.locked import locked_row
 from mail.services.mailboxes.accounts import in_firm_scope
 from mail.services.mailboxes.active_elsewhere import ACTIVE_ELSEWHERE, is_active_elsewhere
 from mail.services.mailboxes.change import change_mailbox
 from mail.services.mailboxes.connection import mailbox_limit_key
+from mail.services.operation import audit, locked_row
 from mail.services.queueing import request_activation, request_label_sync, request_sync
 from mail.services.syncing.labels import known_label_id
 from mail.services.timelines.events import record_event
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 WRITING_TYPE = "action.gmail"
@@ -216,12 +216,11 @@ def sync_now(
     """Have the mailbox synced; `force_full` scans recent mail besides."""
     _refuse(account.connection != Connection.CONNECTED, "The mailbox is not connected.")
     requested = request_sync(account, force_full=force_full)
-    record_operation(
-        by,
+    audit(
         "mailbox.full_sync" if force_full else "mailbox.sync",
-        firm_id=account.firm_id,
-        target=("mailbox", account.pk),
-        reason=reason,
+        account,
+        by,
+        reason,
         after={"job_id": str(requested.job.pk)},
     )
     return requested
@@ -234,12 +233,11 @@ def sync_labels_now(
     """Have the mailbox's labels read."""
     _refuse(account.connection != Connection.CONNECTED, "The mailbox is not connected.")
     requested = request_label_sync(account)
-    record_operation(
-        by,
+    audit(
         "mailbox.sync_labels",
-        firm_id=account.firm_id,
-        target=("mailbox", account.pk),
-        reason=reason,
+        account,
+        by,
+        reason,
         after={"job_id": str(requested.job.pk)},
     )
     return requested

@@ -16,9 +16,10 @@ from jobs.operations.notifications.addresses import AddressRefused, parse_url
 from jobs.states import Channel
 from mail.errors import PreferenceInvalid, RowGone, WrongState
 from mail.models import NotificationPreference
+from mail.services.operation import audit
 from mail.services.reminders.quiet_hours import quiet_until
 from mail.services.rules.scopes import fault
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 from tenants.encryption import decrypt_field, encrypt_field
 from tenants.errors import EncryptionError
 from tenants.models import Membership
@@ -121,7 +122,7 @@ def change_preference(
             row.due_at = None if timetable is None else timetable.first_after(database_now())
         row.changed_at = timezone.now()
         row.save()
-        _audit("notification_preference.change", row, by, reason, before=before, after=_words(row))
+        audit("notification_preference.change", row, by, reason, before=before, after=_words(row))
     return row
 
 
@@ -135,7 +136,7 @@ def reset_preference(row: NotificationPreference, *, by: Actor = SERVICE, reason
         locked = _locked(row.firm_id, row.user_id)
         if locked is None:
             raise RowGone("The preference is deleted.")
-        _audit("notification_preference.reset", locked, by, reason, before=_words(locked))
+        audit("notification_preference.reset", locked, by, reason, before=_words(locked))
         locked.delete()
 
 
@@ -180,19 +181,3 @@ def _words(row: NotificationPreference) -> dict[str, Any]:
     settings = {name: getattr(row, name) for name in SETTINGS}
     words = {name: str(one) if isinstance(one, time) else one for name, one in settings.items()}
     return {**words, "discord": bool(row.discord_webhook)}
-
-
-def _audit(
-    operation: str,
-    row: NotificationPreference,
-    by: Actor,
-    reason: str,
-    *,
-    before: dict[str, Any],
-    after: dict[str, Any] | None = None,
-) -> None:
-    target = ("notification_preference", row.pk)
-    record_operation(
-        by, operation, firm_id=row.firm_id, target=target, reason=reason, before=before,
-        after=after or {},
-    )  # fmt: skip

@@ -11,9 +11,9 @@ from mail.errors import ReminderInvalid, WrongState
 from mail.models import Reminder, ReminderStatus
 from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
 from mail.services import timetables
-from mail.services.locked import locked_row
+from mail.services.operation import audit, locked_row
 from mail.services.rules.scopes import fault
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 from tenants.models import Membership
 from tenants.scope import firm_scope
 
@@ -129,11 +129,10 @@ def _audit(
     """Keep who did it; what it says is its person's alone."""
     due_at = None if reminder.due_at is None else reminder.due_at.isoformat()
     after = {"status": str(reminder.status), "due_at": due_at}
-    record_operation(
-        by,
+    audit(
         operation,
-        firm_id=reminder.firm_id,
-        target=("reminder", reminder.pk),
-        reason=reason,
+        reminder,
+        by,
+        reason,
         after=after if changed is None else {**after, "changed": changed},
     )

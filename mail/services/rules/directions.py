@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from mail.errors import RuleInvalid
 from mail.models import MAX_DIRECTION_LENGTH, Direction, DirectionKind, Scope
-from mail.services.locked import locked_row
-from mail.services.rules.scopes import fault, plain, scope_faults
-from tenants.audit import SERVICE, Actor, record_operation
+from mail.services.operation import audit, locked_row
+from mail.services.rules.scopes import fault, scope_faults
+from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 DEFAULTS: dict[str, Any] = {
@@ -33,7 +33,7 @@ def create_direction(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> D
         checked = _checked({**DEFAULTS, **settings})
         direction = Direction(firm_id=firm_id, enabled_by_id=by.user_id, **checked)
         direction.save()
-        _audit("direction.create", direction, by, after=_settings(direction))
+        audit("direction.create", direction, by, after=_settings(direction))
     return direction
 
 
@@ -53,7 +53,7 @@ def change_direction(
         direction.enabled_by_id = by.user_id
         direction.changed_at = timezone.now()
         direction.save()
-        _audit("direction.change", direction, by, reason, before=before, after=_settings(direction))
+        audit("direction.change", direction, by, reason, before=before, after=_settings(direction))
     return direction
 
 
@@ -61,7 +61,7 @@ def delete_direction(direction: Direction, *, by: Actor = SERVICE, reason: str =
     """Delete a direction."""
     with firm_scope(direction.firm_id):
         direction = locked_row(direction)
-        _audit("direction.delete", direction, by, reason, before=_settings(direction))
+        audit("direction.delete", direction, by, reason, before=_settings(direction))
         direction.delete()
 
 
@@ -79,23 +79,3 @@ def _checked(settings: dict[str, Any]) -> dict[str, Any]:
     if faults:
         raise RuleInvalid(faults)
     return {**settings, "text": text, "scope_ref": settings["scope_ref"].strip().lower()}
-
-
-def _audit(
-    operation: str,
-    direction: Direction,
-    by: Actor,
-    reason: str = "",
-    *,
-    before: dict[str, Any] | None = None,
-    after: dict[str, Any] | None = None,
-) -> None:
-    record_operation(
-        by,
-        operation,
-        firm_id=direction.firm_id,
-        target=("direction", direction.pk),
-        reason=reason,
-        before=plain(before),
-        after=plain(after),
-    )

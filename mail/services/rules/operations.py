@@ -17,16 +17,16 @@ from mail.errors import RuleInvalid, WrongState
 from mail.models import MailAccount, Message, Rule
 from mail.rules.conditions import parse_conditions
 from mail.rules.matching import matches
-from mail.services.locked import locked_row
 from mail.services.mailboxes.content_access import readable
+from mail.services.operation import audit, locked_row
 from mail.services.queueing import enqueue_rule
 from mail.services.rules.labels import MailboxLabels, named_conditions
 from mail.services.rules.reach import Limits
 from mail.services.rules.rules import facts_of
-from mail.services.rules.scopes import fault, in_scope, plain
+from mail.services.rules.scopes import fault, in_scope
 from mail.services.rules.settings import DEFAULTS, checked_settings
 from mail.services.timelines.threads import is_discarded
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 # A try looks at so many messages, the newest first.
@@ -74,7 +74,7 @@ def create_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> Rule:
     with firm_scope(firm_id):
         rule = Rule(firm_id=firm_id, **checked_settings({**DEFAULTS, **settings}))
         _save(rule)
-        _audit("rule.create", rule, by, after=_settings(rule))
+        audit("rule.create", rule, by, after=_settings(rule))
     return rule
 
 
@@ -100,7 +100,7 @@ def change_rule(rule: Rule, /, *, by: Actor = SERVICE, reason: str = "", **setti
     # What Mailroom proposed is from now on theirs.
     rule.corrections, rule.changed_at = 0, database_now()
     _save(rule)
-    _audit(
+    audit(
         "rule.change",
         rule,
         by,
@@ -114,7 +114,7 @@ def change_rule(rule: Rule, /, *, by: Actor = SERVICE, reason: str = "", **setti
 @_in_firm_scope
 def delete_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> None:
     """Delete a rule; what it decided stays."""
-    _audit("rule.delete", rule, by, reason, before=_settings(rule))
+    audit("rule.delete", rule, by, reason, before=_settings(rule))
     rule.delete()
 
 
@@ -132,7 +132,7 @@ def try_rule(rule: Rule, *, user_id: Any, by: Actor = SERVICE, reason: str = "")
     # A later try leaves the time alone: what the rule did since then it is not to do again.
     Rule.objects.filter(pk=rule.pk, tried_at=None).update(tried_at=Now())
     found = {"looked_at": trial.looked_at, "matched": len(trial.matched)}
-    _audit("rule.try", rule, by, reason, after=found)
+    audit("rule.try", rule, by, reason, after=found)
     return trial
 
 
@@ -210,7 +210,7 @@ def apply_to_old_mail(
     if rule.account_id is not None:
         accounts = accounts.filter(pk=rule.account_id)
     results = [enqueue_rule(rule, account, days=days) for account in accounts]
-    _audit(
+    audit(
         "rule.apply", rule, by, reason,
         after={"days": days, "jobs": [str(result.job.pk) for result in results]},
     )  # fmt: skip
@@ -230,7 +230,7 @@ def _switch(rule: Rule, by: Actor, reason: str, operation: str, *, enabled: bool
     rule.save(
         update_fields=["enabled", "enabled_by", "disabled_reason", "corrections", "changed_at"]
     )
-    _audit(operation, rule, by, reason, before=before, after={"enabled": enabled})
+    audit(operation, rule, by, reason, before=before, after={"enabled": enabled})
     return rule
 
 
@@ -263,23 +263,3 @@ def _save(rule: Rule) -> None:
         if not taken:
             raise
         raise RuleInvalid([fault("name", "is the name of another rule")]) from None
-
-
-def _audit(
-    operation: str,
-    rule: Rule,
-    by: Actor,
-    reason: str = "",
-    *,
-    before: dict[str, Any] | None = None,
-    after: dict[str, Any] | None = None,
-) -> None:
-    record_operation(
-        by,
-        operation,
-        firm_id=rule.firm_id,
-        target=("rule", rule.pk),
-        reason=reason,
-        before=plain(before),
-        after=plain(after),
-    )

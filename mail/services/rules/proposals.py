@@ -12,10 +12,11 @@ from mail.errors import FaultyInput
 from mail.llm.base import Category
 from mail.models import EventType, MailAccount, Message, Rule, Scope
 from mail.services.mailboxes.accounts import own_addresses
+from mail.services.operation import audit
 from mail.services.rules.operations import create_rule
 from mail.services.rules.settings import MAX_NAME_LENGTH
 from mail.services.timelines.events import record_event
-from tenants.audit import SERVICE, record_operation
+from tenants.audit import SERVICE
 
 
 def propose_rule(account: MailAccount, message: Message, category: Category) -> Rule | None:
@@ -73,11 +74,10 @@ def _follow(rule: Rule, category: Category) -> None:
     rule.corrections += 1
     rule.changed_at = timezone.now()
     rule.save(update_fields=["category", "tried_at", "corrections", "changed_at"])
-    record_operation(
-        SERVICE,
+    audit(
         "rule.propose",
-        firm_id=rule.firm_id,
-        target=("rule", rule.pk),
+        rule,
+        SERVICE,
         before=before,
         after={"category": str(category), "corrections": rule.corrections},
     )

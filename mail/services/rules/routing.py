@@ -18,9 +18,10 @@ from mail.models import EventType, MailAccount, MailEvent, Message, Route, Routi
 from mail.rules.routing import RouteFacts, parse_match, route_matches
 from mail.services.deciding.model_calls import configured_client
 from mail.services.deciding.requests import enqueue_classifies
+from mail.services.operation import audit
 from mail.services.rules.reach import Reach
 from mail.services.timelines.events import record_event
-from tenants.audit import SERVICE, record_operation
+from tenants.audit import SERVICE
 
 AGENT_TYPE = "agent_process"
 NO_MODEL = "No language model is configured"
@@ -124,12 +125,11 @@ def _facts_of(message: Message) -> RouteFacts:
 def _switch_off(rule: RoutingRule, reason: str) -> None:
     RoutingRule.objects.filter(pk=rule.pk).update(enabled=False, disabled_reason=reason)
     _log.warning("mail.routing_rule_disabled", rule_id=str(rule.pk), firm_id=rule.firm_id)
-    record_operation(
-        SERVICE,
+    audit(
         "routing_rule.disable",
-        firm_id=rule.firm_id,
-        target=("routing_rule", rule.pk),
-        reason=reason,
+        rule,
+        SERVICE,
+        reason,
         before={"enabled": True},
         after={"enabled": False},
     )

@@ -11,10 +11,10 @@ from mail.errors import RoutingInvalid
 from mail.models import MailAccount, Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.rules.routing import parse_match
-from mail.services.locked import locked_row
+from mail.services.operation import audit, locked_row
 from mail.services.rules.scopes import fault
 from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 DEFAULTS: dict[str, Any] = {
@@ -39,7 +39,7 @@ def create_routing_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -
         checked = _checked({**DEFAULTS, **settings})
         rule = RoutingRule(firm_id=firm_id, enabled_by_id=by.user_id, **checked)
         _save(rule)
-        _audit("routing_rule.create", rule, by, after=_settings(rule))
+        audit("routing_rule.create", rule, by, after=_settings(rule))
     return rule
 
 
@@ -63,7 +63,7 @@ def change_routing_rule(
         if locked.enabled:
             locked.disabled_reason = ""
         _save(locked)
-        _audit(
+        audit(
             "routing_rule.change",
             locked,
             by,
@@ -78,7 +78,7 @@ def delete_routing_rule(rule: RoutingRule, *, by: Actor = SERVICE, reason: str =
     """Delete a rule; what it has routed stays where it is."""
     with firm_scope(rule.firm_id):
         rule = locked_row(rule)
-        _audit("routing_rule.delete", rule, by, reason, before=_settings(rule))
+        audit("routing_rule.delete", rule, by, reason, before=_settings(rule))
         rule.delete()
 
 
@@ -118,27 +118,3 @@ def _save(rule: RoutingRule) -> None:
         if not RoutingRule.objects.filter(name=rule.name).exclude(pk=rule.pk).exists():
             raise
         raise RoutingInvalid([fault("name", "is the name of another rule")]) from None
-
-
-def _audit(
-    operation: str,
-    rule: RoutingRule,
-    by: Actor,
-    reason: str = "",
-    *,
-    before: dict[str, Any] | None = None,
-    after: dict[str, Any] | None = None,
-) -> None:
-    before, after = (
-        {name: str(value) if isinstance(value, UUID) else value for name, value in side.items()}
-        for side in (before or {}, after or {})
-    )
-    record_operation(
-        by,
-        operation,
-        firm_id=rule.firm_id,
-        target=("routing_rule", rule.pk),
-        reason=reason,
-        before=before,
-        after=after,
-    )

@@ -23,11 +23,12 @@ from mail.rules.conditions import (
 )
 from mail.rules.matching import RuleFacts, matches
 from mail.services.actions.actions import request_action
+from mail.services.operation import audit
 from mail.services.rules.labels import MailboxLabels, firm_label_name, is_lost
 from mail.services.rules.reach import Reach, safety_mode
 from mail.services.rules.scopes import covers
 from mail.services.timelines.threads import is_discarded
-from tenants.audit import SERVICE, record_operation
+from tenants.audit import SERVICE
 
 logger = structlog.get_logger(__name__)
 
@@ -159,12 +160,11 @@ def disable_rule(rule: Rule, reason: str) -> None:
         return
     rule.enabled, rule.disabled_reason = False, reason
     logger.warning("mail.rule_disabled", rule_id=str(rule.pk), firm_id=rule.firm_id)
-    record_operation(
-        SERVICE,
+    audit(
         "rule.disable",
-        firm_id=rule.firm_id,
-        target=("rule", rule.pk),
-        reason=reason,
+        rule,
+        SERVICE,
+        reason,
         before={"enabled": True},
         after={"enabled": False},
     )

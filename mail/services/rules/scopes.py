@@ -62,11 +62,3 @@ def scope_faults(settings: dict[str, Any]) -> list[dict[str, str]]:
 def fault(field: str, message: str) -> dict[str, str]:
     """Return what is wrong with one setting."""
     return {"field": field, "code": "invalid", "message": message}
-
-
-def plain(settings: dict[str, Any] | None) -> dict[str, Any]:
-    """Return settings as the audit log keeps them."""
-    return {
-        name: str(value) if isinstance(value, UUID) else value
-        for name, value in (settings or {}).items()
-    }

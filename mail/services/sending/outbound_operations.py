@@ -9,11 +9,11 @@ from typing import Concatenate, ParamSpec
 from mail.errors import ReasonMissing, WrongState
 from mail.models import UNFINISHED, Action, ActionStatus, OutboundMessage, OutboundStatus
 from mail.services.approvals.approvals import lock_questions, withdraw
-from mail.services.locked import locked_row
 from mail.services.mailboxes.connection import why_not_used
+from mail.services.operation import audit, locked_row
 from mail.services.sending.outbound import release_outbound
 from mail.services.sending.send_outcome import NOT_TOLD, complete_send
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 P = ParamSpec("P")
@@ -139,12 +139,11 @@ def _require_reason(reason: str) -> None:
 
 
 def _audit(operation: str, outbound: OutboundMessage, by: Actor, reason: str, before: str) -> None:
-    record_operation(
-        by,
+    audit(
         operation,
-        firm_id=outbound.firm_id,
-        target=("outbound_message", outbound.pk),
-        reason=reason,
+        outbound,
+        by,
+        reason,
         before={"status": str(before)},
         after={"status": str(outbound.status)},
     )

@@ -13,9 +13,10 @@ from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailConflict
 from mail.labels import LABEL_NAMES, LabelKey
 from mail.models import MAX_LABEL_LENGTH, ActionType, EventType, MailAccount, MailLabel
+from mail.services.operation import audit
 from mail.services.rules.rules import disable_rules_of_labels
 from mail.services.timelines.events import record_event
-from tenants.audit import Actor, record_operation
+from tenants.audit import Actor
 from tenants.scope import firm_scope
 
 _CATEGORIES = ("PERSONAL", "SOCIAL", "PROMOTIONS", "UPDATES", "FORUMS")
@@ -101,12 +102,11 @@ def describe_label(
     with firm_scope(label.firm_id):
         before = {name: getattr(label, name) for name in values}
         MailLabel.objects.filter(pk=label.pk).update(**values)
-        record_operation(
-            by,
+        audit(
             "label.describe",
-            firm_id=label.firm_id,
-            target=("label", label.pk),
-            reason=reason,
+            label,
+            by,
+            reason,
             before=before,
             after=values,
         )

@@ -16,11 +16,12 @@ from mail.gmail.errors import REFRESH_IN_PROGRESS, GmailError
 from mail.labels import LABEL_NAMES, PAUSE_LABEL, LabelKey
 from mail.models import MAX_ERROR_LENGTH, Connection, EventType, MailAccount, PushReceipt
 from mail.services.mailboxes.accounts import in_firm_scope
+from mail.services.operation import audit
 from mail.services.queueing import request_watch
 from mail.services.syncing.labels import known_label_id, refresh_labels
 from mail.services.syncing.push import forget_old_receipts
 from mail.services.timelines.events import record_event
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 from tenants.scope import all_firms, firm_scope
 
 # Without SENT and DRAFT, mail that its owner sends would be noticed by the next scheduled sync alone.
@@ -97,12 +98,11 @@ def renew_watch_now(account: MailAccount, *, reason: str = "", by: Actor = SERVI
     if account.connection != Connection.CONNECTED:
         raise WrongState("The mailbox is not connected.")
     request_watch(account)
-    record_operation(
-        by,
+    audit(
         "mailbox.renew_watch",
-        firm_id=account.firm_id,
-        target=("mailbox", account.pk),
-        reason=reason,
+        account,
+        by,
+        reason,
     )
 
 

@@ -15,9 +15,9 @@ from mail.admin.account import MailAccountAdmin
 from mail.errors import WrongState
 from mail.gmail.simulator.server import SimulatorServer
 from mail.models import MailAccount, Mode
-from mail.services.locked import locked_row
 from mail.services.mailboxes import modes
 from mail.services.mailboxes.connect_account import disconnect_account
+from mail.services.operation import locked_row
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
 from tests.concurrency.test_admission import on_postgresql

@@ -1,0 +1,59 @@
+"""What operations of people on rows have in common: the row as it is stored, locked, and the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from uuid import UUID
+
+from mail.errors import RowGone
+from mail.models import Action, MailAccount
+from tenants.audit import Actor, record_operation
+from tenants.models import FirmOwned
+
+RowType = TypeVar("RowType", bound=FirmOwned)
+
+# Every other row is called as its model is.
+_TARGET_TYPES: dict[type[Any], str] = {MailAccount: "mailbox", Action: "mail_action"}
+
+
+def locked_row(row: RowType) -> RowType:
+    """Return the row as it is stored, locked. Must run in the firm's scope.
+
+    Raises:
+        RowGone: somebody deleted it meanwhile.
+    """
+    # Not against rows that refer to it: who adds one may hold what the caller locks next.
+    locked = type(row).objects.select_for_update(no_key=True)
+    stored: RowType | None = locked.filter(pk=row.pk).first()
+    if stored is None:
+        raise RowGone(f"The {row._meta.verbose_name} is deleted.")
+    return stored
+
+
+def audit(
+    operation: str,
+    row: Any,
+    by: Actor,
+    reason: str = "",
+    *,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> None:
+    """Append the operation to the audit log of the row's firm, in the operation's transaction."""
+    kind = str(row._meta.verbose_name).replace(" ", "_")
+    record_operation(
+        by,
+        operation,
+        firm_id=row.firm_id,
+        target=(_TARGET_TYPES.get(type(row), kind), row.pk),
+        reason=reason,
+        before=_plain(before or {}),
+        after=_plain(after or {}),
+    )
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: str(value) if isinstance(value, UUID) else value for name, value in values.items()
+    }
