@@ -41,16 +41,20 @@ def audit(
     after: Mapping[str, Any] | None = None,
 ) -> None:
     """Append the operation to the audit log of the row's firm, in the operation's transaction."""
-    kind = str(row._meta.verbose_name).replace(" ", "_")
     record_operation(
         by,
         operation,
         firm_id=row.firm_id,
-        target=(_TARGET_TYPES.get(type(row), kind), row.pk),
+        target=(target_type(type(row)), row.pk),
         reason=reason,
         before=_plain(before or {}),
         after=_plain(after or {}),
     )
+
+
+def target_type(model: type[Any]) -> str:
+    """Return what the audit log calls a row of the model."""
+    return _TARGET_TYPES.get(model) or str(model._meta.verbose_name).replace(" ", "_")
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from mail.models.reply_settings import (
     ReplyRow,
 )
 from mail.services.drafting.styles import AUTO_LANGUAGE, BUILT_IN
-from mail.services.operation import audit, locked_row
+from mail.services.operation import audit, locked_row, target_type
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
@@ -207,4 +207,4 @@ def _language(name: str, value: Any) -> Faults:
 
 
 def _audit(verb: str, row: ReplyRow, by: Actor, reason: str = "", **sides: Settings) -> None:
-    audit(f"{str(row._meta.verbose_name).replace(' ', '_')}.{verb}", row, by, reason, **sides)
+    audit(f"{target_type(type(row))}.{verb}", row, by, reason, **sides)

@@ -20,19 +20,23 @@ from mail.models import (
     Rule,
 )
 from mail.services.mailboxes.content_access import readable
+from mail.services.operation import target_type
 from tenants.models import AuditEntry
 
 # The rows of a mailbox that only its readers see, as the audit log names them.
 _PRIVATE: Final[dict[str, type[Any]]] = {
-    "agent_schedule": AgentSchedule,
-    "contact": Contact,
-    "direction": Direction,
-    "label": MailLabel,
-    "reply_settings": ReplySettings,
-    "reply_style": ReplyStyle,
-    "reply_template": ReplyTemplate,
-    "routing_rule": RoutingRule,
-    "rule": Rule,
+    target_type(model): model
+    for model in (
+        AgentSchedule,
+        Contact,
+        Direction,
+        MailLabel,
+        ReplySettings,
+        ReplyStyle,
+        ReplyTemplate,
+        RoutingRule,
+        Rule,
+    )
 }
 _MAILBOX: Final = "account_id"
 
