@@ -33,6 +33,8 @@ _PATTERNS = (
         rf"(?P<kept>{_SHOWN_NAME})|{_HIDDEN_NAME}[\"']?"
         r"\s{0,3}[:=]\s{0,3}(?:\"[^\"]{0,2000}\"?|'[^']{0,2000}'?|[^\s\"',;&]{1,2000})"
     ),
+    # PostgreSQL quotes the whole row that breaks a constraint, where no row level security hides it.
+    re.compile(r"(?<=Failing row contains )\([\s\S]{0,20000}?(?:\)\.(?=\n|\Z)|\Z)"),
     _ADDRESS,
     re.compile(r"(?<=://)[^\s/@:]{1,200}:[^\s/@]{1,200}(?=@)"),
 )

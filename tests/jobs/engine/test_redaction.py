@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 
 import pytest
+from django.db import IntegrityError, connection, transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interfaces.redaction import REDACTED_TEXT, hide_secrets, is_secret_key, redact
 from jobs.engine.redaction import REDACTED_VALUE, redact_secrets
 from jobs.payload_validator import SECRET_KEYS
+from tests.support.databases import postgresql_only
 
 pytestmark = pytest.mark.req("J-13")
 
@@ -44,7 +46,22 @@ SECRETS = [
         "MIIEvQIBADAN",
     ),
     ("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN and no end", "MIIEvQIBADAN"),
+    ("DETAIL:  Failing row contains (1, (the) divorce.\nof, null", "divorce"),
 ]
+
+
+@postgresql_only
+@pytest.mark.django_db
+def test_a_row_that_postgresql_refuses_is_not_quoted() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMPORARY TABLE letters (id int, subject text, sent date NOT NULL)")
+        with pytest.raises(IntegrityError) as refused, transaction.atomic():
+            cursor.execute("INSERT INTO letters VALUES (1, %s)", ["the (long)\ndivorce"])
+    assert "divorce" in str(refused.value)
+    assert redact(f"{refused.value}\nnext line", 2_000) == (
+        'null value in column "sent" of relation "letters" violates not-null constraint\n'
+        "DETAIL:  Failing row contains [redacted]\nnext line"
+    )
 
 
 def test_in_what_a_person_wrote_the_addresses_stay() -> None:
