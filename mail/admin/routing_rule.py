@@ -26,7 +26,7 @@ from mail.services.rules.reach import Limits
 from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
-from tenants.admin.firm_choice import FirmChoiceForm
+from tenants.admin.firm_choice import SingleFirmForm
 from tenants.models import Firm, Role
 
 
@@ -70,7 +70,7 @@ class RoutingForm(OperationForm):
         return self._stored if given is None else given
 
 
-class NewRoutingForm(FirmChoiceForm, RoutingForm):
+class NewRoutingForm(SingleFirmForm, RoutingForm):
     """Whose the new rule is, and its settings."""
 
     role = Role.ADMIN
@@ -78,16 +78,8 @@ class NewRoutingForm(FirmChoiceForm, RoutingForm):
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Offer single firms only."""
-        FirmChoiceForm.prepare(self, request, row)
-        self.fields.pop("everywhere", None)
+        SingleFirmForm.prepare(self, request, row)
         RoutingForm.prepare(self, request, row)
-
-    def clean(self) -> dict[str, Any]:
-        """Replace what was entered by the firm."""
-        self.cleaned_data.setdefault("everywhere", False)
-        answers = FirmChoiceForm.clean(self)
-        answers.pop("everywhere", None)
-        return answers
 
 
 class ChangeRoutingForm(OptionalReasonForm, RoutingForm):

@@ -64,14 +64,4 @@ class FirmChoiceForm(OperationForm):
 class SingleFirmForm(FirmChoiceForm):
     """The base of forms about exactly one firm."""
 
-    def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Offer single firms only."""
-        super().prepare(request, row)
-        self.fields.pop("everywhere", None)
-
-    def clean(self) -> dict[str, Any]:
-        """Replace what was entered by the firm."""
-        self.cleaned_data.setdefault("everywhere", False)
-        answers = super().clean()
-        answers.pop("everywhere", None)
-        return answers
+    offers_every_firm = False
