@@ -105,6 +105,7 @@ class BreakerAdmin(TenantOperationsAdmin):
     )
     returns_to_list = True
     list_select_related = ("firm",)
+    empty_text = "Nothing has failed of late: no breaker counts."
     list_display = (
         "job_type",
         "limit_key",

@@ -72,6 +72,7 @@ class BulkRunAdmin(TenantOperationsAdmin):
     operations = (STOP,)
     change_form_template = "admin/jobs/bulkrun/page.html"
     list_before_template = "admin/jobs/partials/live_list.html"
+    empty_text = "Start one on the triage board, or from a list of jobs or dead letters."
     list_display = ("what", "state_now", "progress", "whose", "who", "started")
     list_filter = (FirmFilter,)
     list_select_related = ("firm",)
@@ -115,6 +116,7 @@ class BulkRunAdmin(TenantOperationsAdmin):
         return {
             **super().page_context(request, row),
             "title": str(row),
+            "subtitle": None,
             "run": row,
             "state": _state(row),
             "state_label": LABELS[_state(row)],

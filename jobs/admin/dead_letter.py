@@ -23,6 +23,7 @@ from jobs.admin.base import (
     exact,
     firm_name,
     job_url,
+    list_url,
     payload_mask,
     pretty_json,
 )
@@ -245,6 +246,7 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
             "resolution_label": LABELS[_resolution(row)],
             "runs_again": is_of_an_earlier_series(row),
             "traceback": last_traceback(row),
+            "all_with_it": list_url("deadletterqueue", q=row.fingerprint),
             "same_failure": [(other, LABELS[_resolution(other)]) for other in same_failure(row)],
             "facts": _facts(row),
         }

@@ -152,6 +152,7 @@ class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin
         ),
     )
     change_form_template = "admin/jobs/jobqueue/page.html"
+    empty_text = "Nothing was enqueued yet."
     list_display = (
         "job",
         "number",

@@ -213,6 +213,7 @@ class RateLimitAdmin(LimitAdmin):
             report=lambda limit: f"Set: {limit.subject}, {_rate(limit)}, {where(limit)}.",
         ),
     )
+    empty_text = "Jobs start as often as workers are free."
     list_display = ("limited", "where", "counted", "rate", "burst", "left")
     list_filter = (JobTypeFilter, FirmFilter)
     ordering = ("job_type", "firm_id", "id")

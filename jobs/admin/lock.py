@@ -59,6 +59,7 @@ class LockAdmin(TenantOperationsAdmin):
     )
     returns_to_list = True
     list_select_related = ("firm",)
+    empty_text = "No job holds a lock key, and nobody took a lock."
     list_display = ("lock_key", "slot", "whose", "holder", "held", "expires", "fencing_token")
     list_filter = (FirmFilter,)
     search_fields = ("lock_key__startswith",)

@@ -96,6 +96,7 @@ class PauseAdmin(LimitAdmin):
             ),
         ),
     )
+    empty_text = "Nothing is paused."
     list_display = ("held", "where", "state", "since", "ends", "paused_by", "why")
     list_filter = (CategoryFilter, JobTypeFilter, FirmFilter)
     ordering = ("-id",)

@@ -218,6 +218,7 @@ class ScheduleAdmin(TenantOperationsAdmin):
     list_operations = (NEW,)
     change_form_template = "admin/jobs/schedule/page.html"
     list_select_related = ("firm",)
+    empty_text = "Those that types declare are stored when a worker starts."
     list_display = ("title", "state", "firm", "reaches", "runs", "next_run", "last_run")
     list_filter = (FirmFilter,)
     search_fields = ("name__icontains",)

@@ -50,7 +50,7 @@ def headline(details: JobDetails, now: datetime) -> str:
     if job.status == Status.PENDING:
         if job.scheduled_at > now:
             return f"Due {since_in_words(job.scheduled_at, now)}."
-        return f"Due since {in_words((now - job.scheduled_at).total_seconds())}."
+        return f"Due for {in_words((now - job.scheduled_at).total_seconds())}."
     if job.status in TERMINAL and job.completed_at is not None:
         ran = ""
         if job.started_at is not None and job.started_at <= job.completed_at:

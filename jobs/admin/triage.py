@@ -14,7 +14,6 @@ from django.template.response import TemplateResponse
 from jobs.admin.base import LABELS
 from jobs.admin.bulk_actions import BulkAction
 from jobs.engine.clock import database_now
-from jobs.models import DeadLetterQueue
 from jobs.queries.durations import since_in_words
 from jobs.queries.filters import OPEN
 from jobs.queries.groups import Group, dead_letter_groups
@@ -33,7 +32,7 @@ def triage_board(
     context = {
         **admin.site.each_context(request),
         "title": "Triage board",
-        "opts": DeadLetterQueue._meta,
+        "content_title": "Triage board",
         "cards": [_card(group, now) for group in groups],
         "more": more,
         "buttons": actions,

@@ -12,13 +12,13 @@ from django.db.models import Model
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from interfaces.admin.base import column
 from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm, TextAnswer
 from jobs import VERSION
-from jobs.admin.base import LABELS, age_column
+from jobs.admin.base import LABELS, age_column, job_url
 from jobs.admin.operations import QueueOperation
 from jobs.models import Worker
 from jobs.operations import workers
@@ -56,6 +56,13 @@ def _version(worker: Worker) -> SafeString | str:
 
 def _asked(worker: Worker) -> str:
     return ASKED.get(worker.requested, "-")
+
+
+def _running_links(worker: Worker) -> SafeString | str:
+    """Return links to the jobs that it runs, each on a line."""
+    links = ((job_url(job_id), job_id) for job_id in worker.running)
+    lines = format_html_join("\n", '<a class="queue-link queue-code" href="{}">{}</a><br>', links)
+    return lines or "-"
 
 
 def _operation(name: str, label: str, icon: str, effect: str) -> QueueOperation:
@@ -129,6 +136,7 @@ class WorkerAdmin(TenantOperationsAdmin):
     )
 
     list_before_template = "admin/jobs/partials/live_list.html"
+    empty_text = "Jobs wait until one is started: manage.py runworker"
     list_display = (
         *("name", "state", "asked", "serves", "load", "memory", "runs", "heartbeat", "since"),
     )
@@ -147,14 +155,16 @@ class WorkerAdmin(TenantOperationsAdmin):
         "heartbeat_at",
         "lease_expires_at",
         "dead_at",
-        "job_types",
-        "running",
+        "knows",
+        "holds",
     )
     name = column("Worker", lambda worker: f"{worker.host}:{worker.pid}")
     state = column("State", _state, label=LABELS)
     asked = column("Asked to", _asked)
     runs = column("Version", _version)
     serves = column("Serves", lambda worker: ", ".join(worker.categories) or "all categories")
+    knows = column("Job types", lambda worker: ", ".join(worker.job_types) or "-")
+    holds = column("Running jobs", _running_links)
     load = column("Running", lambda worker: f"{len(worker.running)} of {worker.concurrency}")
     memory = column("Memory", lambda row: filesizeformat(row.rss_bytes) if row.rss_bytes else "-")
     heartbeat = age_column("Heartbeat", "heartbeat_at")

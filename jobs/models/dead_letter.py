@@ -111,7 +111,7 @@ class DeadLetterQueue(QueueModel):
     def __str__(self) -> str:
         reason = self.reason.replace("_", " ").capitalize()
         error = self.error_class.rpartition(".")[2]
-        return f"{reason}: {error}" if error else reason
+        return f"{reason}: {error}" if error not in ("", reason) else reason
 
     def reprocess(
         self,

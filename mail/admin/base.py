@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from django.db.models import Case, Q, QuerySet, When
+from django.db.models import Case, Model, Q, QuerySet, When
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.safestring import SafeString
@@ -18,6 +18,7 @@ from mail.models import (
     ActionStatus,
     Connection,
     Decision,
+    MailThread,
     Message,
     OutboundMessage,
     SyncStatus,
@@ -85,6 +86,15 @@ class ContentAdmin(MailAdmin):
         is_readable = Case(When(_readable_by(request), then=True), default=False)
         marked: QuerySet[Any] = rows.annotate(is_readable=is_readable)
         return marked
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Model:
+        """Return the row; a message or thread is called by its subject, not by Gmail's id."""
+        found: Any = super().get_object(request, object_id, from_field)
+        if isinstance(found, Message | MailThread):
+            found.page_name = if_readable(found, subject_line(found.subject))  # type: ignore[union-attr]
+        return cast("Model", found)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -111,7 +111,8 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
         thread = row.thread
         return {
             **super().page_context(request, row),
-            "title": if_readable(row, subject_line(row.subject)),
+            "title": row.page_name,
+            "subtitle": None,
             "message": row,
             "private": "" if row.is_readable else PRIVATE,
             "category": thread.get_classification_display() or "not classified",

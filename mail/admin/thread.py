@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
+from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
@@ -45,6 +48,10 @@ class MailThreadAdmin(ContentAdmin):
     )
     readonly_fields = ("line", "messages")
     last = age_column("Last message", "last_message_at")
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Name the page after the subject."""
+        return {**super().page_context(request, row), "subtitle": row.page_name}
 
     @display(description="Subject")
     def line(self, thread: MailThread) -> str:

@@ -111,3 +111,17 @@ def test_the_keyboard_alone_discards_a_failure(
     work()
     page.get_by_text("completed").first.wait_for()
     assert {letter.resolution for letter in rows(DeadLetterQueue)} == {"discarded"}
+
+
+def test_a_list_is_a_region_with_its_name(open_admin: Open, operator: str, dead_jobs: Any) -> None:
+    page = open_admin(operator)
+    page.goto("/admin/jobs/deadletterqueue/")
+    page.get_by_role("region", name="Dead letters", exact=True).wait_for()
+    found = Axe().run(page).response["violations"]
+    assert "landmark-unique" not in {one["id"] for one in found}
+
+
+def test_a_phone_shows_the_name_of_the_row(open_admin: Open, dead_jobs: Any, operator: str) -> None:
+    page = open_admin(operator, "phone")
+    page.goto(f"/admin/jobs/deadletterqueue/{rows(DeadLetterQueue)[0].pk}/change/")
+    expect(page.locator(".queue-crumb:visible")).to_have_text(["Dead letters", "Fatal"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
+from django.template.defaultfilters import pluralize
 from rich.table import Column
 
 from interfaces.commands import JsonCommand
@@ -188,6 +189,7 @@ def _stats(_: Options) -> Result:
 
 def _print_stats(command: JsonCommand, stats: QueueStats) -> None:
     totals, counts = stats.totals, stats.totals.statuses
+    dead = counts[Status.DLQ]
     lines = [_line(category) for category in stats.categories if any(category.statuses.values())]
     if lines:
         names = [name for name in lines[0] if name in _ALWAYS or any(line[name] for line in lines)]
@@ -201,8 +203,8 @@ def _print_stats(command: JsonCommand, stats: QueueStats) -> None:
         command.stdout.write(f"Held back: {', '.join(parts)}.")
     command.stdout.write(
         f"{counts[Status.PENDING]} pending, {totals.in_flight} running, "
-        f"{counts[Status.COMPLETED]} completed, {counts[Status.DLQ]} dead letters open, "
-        f"{stats.workers} live workers. Rates are those of the last {stats.window_minutes} minutes."
+        f"{counts[Status.COMPLETED]} completed, {dead} dead letter{pluralize(dead)} open, "
+        f"{stats.workers} live worker{pluralize(stats.workers)}. Rates are those of the last {stats.window_minutes} minutes."
     )
 
 

@@ -17,6 +17,12 @@
     document.body.prepend(skip);
   };
   document.addEventListener("DOMContentLoaded", start);
+  // The theme calls the sidebar and every list the same, and the lists' tables have no name.
+  window.addEventListener("load", () => {
+    const region = document.querySelector("#result_list")?.closest("[role=region]");
+    const name = [...document.querySelectorAll(".queue-crumb")].pop();
+    if (region && name) region.setAttribute("aria-label", name.textContent.trim());
+  });
 })();
 
 // Says once that the page is no longer kept up to date: its figures look as if they were.

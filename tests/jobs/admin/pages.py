@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from uuid import UUID
 
@@ -47,3 +48,14 @@ def audit_entries(row_id: UUID) -> list[AuditEntry]:
     """Return the audit log's entries about a row, oldest first."""
     with all_firms("test"):
         return list(AuditEntry.objects.filter(target_id=str(row_id)).order_by("id"))
+
+
+def title(page: HttpResponse) -> str:
+    """Return what the browser's tab says."""
+    return re.search("<title>(.*?)</title>", page.content.decode(), re.DOTALL)[1]  # type: ignore[index]
+
+
+def crumbs(page: HttpResponse) -> list[str]:
+    """Return the names on the way to the page, its own the last."""
+    found = re.findall(r'class="queue-crumb [^>]*>(.*?)</', page.content.decode(), re.DOTALL)
+    return [name.strip() for name in found]

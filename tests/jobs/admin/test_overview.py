@@ -22,6 +22,7 @@ from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.conftest import FirmRows
+from tests.jobs.admin.pages import crumbs
 from tests.queue_kit import later
 
 pytestmark = pytest.mark.req("O-03")
@@ -302,3 +303,41 @@ def test_times_of_a_worker_are_to_the_second_and_name_their_zone(
     page = staff.get(reverse("admin:jobs_worker_change", args=[live_worker.pk])).content.decode()
     for moment in (live_worker.heartbeat_at, live_worker.lease_expires_at):
         assert f"{moment:%Y-%m-%d %H:%M:%S} UTC" in page
+
+
+def test_the_triage_board_is_called_so(member: Client) -> None:
+    assert crumbs(member.get(reverse("admin:jobs_deadletterqueue_groups"))) == ["Triage board"]
+
+
+def test_a_dead_letter_says_its_reason_once(acme: FirmRows) -> None:
+    letter = acme.dead_letter
+    letter.reason, letter.error_class = "fatal", "jobs.errors.Fatal"
+    assert str(letter) == "Fatal"
+    letter.error_class = "shop.errors.NoStreet"
+    assert str(letter) == "Fatal: NoStreet"
+
+
+def test_a_dead_letter_leads_to_all_with_its_failure(member: Client, acme: FirmRows) -> None:
+    with all_firms("test"):
+        DeadLetterQueueFactory(firm=acme.firm, fingerprint=acme.dead_letter.fingerprint)
+    page = member.get(reverse("admin:jobs_deadletterqueue_change", args=[acme.dead_letter.pk]))
+    listing = f"{reverse('admin:jobs_deadletterqueue_changelist')}?q={acme.dead_letter.fingerprint}"
+    assert f'href="{listing}"' in page.content.decode()
+    assert len(member.get(listing).context["cl"].result_list) == 2
+
+
+def test_a_workers_page_names_its_types_and_links_its_jobs(
+    staff: Client, acme: FirmRows, live_worker: Worker
+) -> None:
+    job = JobQueueFactory(firm=acme.firm, status="processing", worker_id=live_worker.pk)
+    live_worker.job_types, live_worker.running = ["cleanup", "sync"], [str(job.pk)]
+    live_worker.save()
+    page = staff.get(reverse("admin:jobs_worker_change", args=[live_worker.pk]))
+    assert "cleanup, sync" in page.content.decode()
+    address = reverse("admin:jobs_jobqueue_change", args=[job.pk])
+    assert f'href="{address}">{job.pk}</a>' in page.content.decode()
+
+
+def test_a_list_without_workers_says_how_one_is_started(staff: Client) -> None:
+    page = staff.get(reverse("admin:jobs_worker_changelist")).content.decode()
+    assert "manage.py runworker" in page

@@ -14,6 +14,7 @@ from jobs.models import Attempt, DeadLetterQueue, JobQueue
 from jobs.operations.dead_letters import discard
 from jobs.operations.jobs import retry
 from tenants.scope import all_firms
+from tests.factories.jobs import JobQueueFactory
 from tests.jobs.admin.conftest import FirmRows
 from tests.queue_kit import later
 
@@ -84,3 +85,8 @@ def test_a_job_that_fails_again_after_a_discard_ends_with_its_own_failure(
     response = shown(member, acme.dead)
     assert response.context["headline"].startswith("Failed 1 min ago")
     assert titles(response)[-2:] == ["Discarded", "Failed"]
+
+
+def test_a_due_job_says_for_how_long(member: Client, acme: FirmRows) -> None:
+    job = JobQueueFactory(firm=acme.firm, scheduled_at=timezone.now() - 3 * MINUTE)
+    assert shown(member, job).context["headline"] == "Due for 3 min."

@@ -299,6 +299,13 @@ def test_stats_have_the_documented_shape_and_count(
     assert everyone["totals"]["pending"] == 4
 
 
+def test_stats_count_one_as_one(run: Runner, firm: Firm) -> None:
+    assert "0 dead letters open, 0 live workers." in run("jobs", "stats").out
+    DeadLetterQueueFactory(original_job__firm=firm)
+    WorkerFactory()
+    assert "1 dead letter open, 1 live worker." in run("jobs", "stats").out
+
+
 @pytest.mark.req("J-25")
 def test_stats_and_the_list_say_what_is_held_back(run: Runner, firm: Firm) -> None:
     held = JobQueueFactory(firm=firm, category="documents")

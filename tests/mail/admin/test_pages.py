@@ -20,7 +20,7 @@ from mail.services.deciding.classify import classify_thread
 from tenants.models import Firm, Role
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.conftest import browser_of
-from tests.jobs.admin.pages import operation_url, submit
+from tests.jobs.admin.pages import crumbs, operation_url, submit, title
 from tests.mail.mail_kit import Mailbox, letter, stored
 
 pytestmark = pytest.mark.django_db
@@ -186,3 +186,30 @@ def test_attachments_of_a_mailbox_are_switched(mailbox: Mailbox, settings: Setti
     assert "Not read: READ_ATTACHMENTS is off for all" in admin.get(page).content.decode()
     operator = browser_of(mailbox.firm, Role.OPERATOR)
     assert operator.get(operation_url(mailbox.account, "attachments")).status_code == 403
+
+
+@pytest.mark.req("O-03")
+@pytest.mark.parametrize("model", [Message, MailThread], ids=lambda model: model.__name__)
+def test_a_page_is_called_by_the_subject_and_not_by_gmails_id(
+    mailbox: Mailbox, model: type[Any]
+) -> None:
+    mailbox.receive(letter("A question", "Hello"))
+    mailbox.store_all()
+    row = stored(model)[0]
+    page = member_of(mailbox.firm).get(reverse(f"{name_of(model)}_change", args=[row.pk]))
+    assert "A question" in crumbs(page)[-1]
+    assert str(row) not in title(page)
+
+
+@pytest.mark.req("T-05")
+@pytest.mark.parametrize("row", ["routingrule", "agentprofile", "direction", "datarequest"])
+def test_staff_is_not_told_of_every_firm_where_a_row_is_of_one(
+    mailbox: Mailbox, admin_client: Client, row: str
+) -> None:
+    new = reverse(f"admin:mail_{row}_new")
+    assert "Every firm" not in admin_client.get(new).content.decode()
+    for given in ({}, {"everywhere": "on"}):
+        refused = admin_client.post(new, {"seen": "", **given})
+        assert refused.context["form"].errors["firm"] == ["Name one firm."]
+    refused = admin_client.post(new, {"seen": "", "firm": mailbox.firm.slug})
+    assert "firm" not in refused.context["form"].errors
