@@ -15,7 +15,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from interfaces.admin.base import column
 from interfaces.admin.operations import OptionalReasonForm
-from jobs.admin.base import LABELS, Fact, age_column, exact, firm_name, job_url
+from jobs.admin.base import LABELS, Fact, age_column, exact, firm_name, job_url, list_url
 from jobs.admin.operations import QueueOperation
 from jobs.engine.clock import database_now
 from jobs.models import BulkRun
@@ -181,6 +181,14 @@ def _waits(run: BulkRun, reasons: Sequence[WaitReason], now: datetime) -> str:
     return f"Nothing was handled for {in_words(seconds)}. Its job waits: {why}."
 
 
+def _searched(run: BulkRun) -> str:
+    """Return the list by the search, or the failure, that the run was started for; "" for none."""
+    chosen = run.selection.get("filter") or {}
+    search = chosen.get("q") or chosen.get("fingerprint")
+    listing = "deadletterqueue" if run.operation in OF_DEAD_LETTERS else "jobqueue"
+    return list_url(listing, q=search) if search else ""
+
+
 def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
     log = f"{reverse('admin:tenants_auditentry_changelist')}?{urlencode({'q': run.correlation_id})}"
     rate = run.rate_per_second
@@ -189,7 +197,7 @@ def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
         Fact("Run (batch in the audit log)", run.pk, is_code=True),
         Fact("Its job", run.job_id, job_url(run.job_id), is_code=True),
         Fact("Audit log", "Every change of this run" if reads_log else None, log),
-        Fact("For", selection_in_words(run)),
+        Fact("For", selection_in_words(run), _searched(run)),
         Fact("Firm", EVERY_FIRM if is_on_every_firm(run) else run.firm.name),
         Fact("Started by", run.started_by_name),
         Fact("Reason", run.reason),

@@ -173,7 +173,9 @@ def selection_in_words(run: BulkRun) -> str:
     if filters is None:
         # Runs of before know no more.
         return "Rows of a list"
-    return ", ".join(f"{name}: {value}" for name, value in filters.items()) or "All of the list"
+    # The list's own parameter for its search.
+    named = {("search" if name == "q" else name): value for name, value in filters.items()}
+    return ", ".join(f"{name}: {value}" for name, value in named.items()) or "All of the list"
 
 
 def is_on_every_firm(run: BulkRun) -> bool:

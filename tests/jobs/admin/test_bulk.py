@@ -91,7 +91,7 @@ def test_a_run_says_what_it_was_started_for(operator: Client, acme: FirmRows) ->
         reverse("admin:jobs_bulkrun_change", args=[run.pk]),
         reverse("admin:jobs_bulkrun_changelist"),
     ):
-        assert "q: Boom, decision: open" in operator.get(address).content.decode()
+        assert "search: Boom, decision: open" in operator.get(address).content.decode()
 
 
 def test_selected_jobs_are_retried_after_a_page_that_counts_them(
@@ -401,6 +401,20 @@ def test_the_board_and_the_count_show_the_name_of_an_errors_class(
     assert "shop.errors.PartnerAway: it broke" in operator.get(page).content.decode()
     for listed in (board, counted):
         assert "shop.errors" not in listed
+
+
+@pytest.mark.parametrize("choice", [{"q": "feed", "decision": "open"}, {"fingerprint": "feed"}])
+def test_a_run_leads_to_the_failure_that_it_was_started_for(
+    operator: Client, acme: FirmRows, choice: dict[str, str]
+) -> None:
+    letters = dead_letters(acme.firm, 2)
+    confirm(operator, choose(operator, LETTERS, "reprocess", letters), reason="")
+    (run,) = started()
+    with all_firms("test"):
+        BulkRun.objects.filter(pk=run.pk).update(selection={"filter": choice})
+    page = operator.get(reverse("admin:jobs_bulkrun_change", args=[run.pk])).content.decode()
+    assert f'href="{LETTERS}?q=feed"' in page
+    assert "q: feed" not in page
 
 
 def test_the_progress_is_json_and_a_run_is_stopped_once(operator: Client, acme: FirmRows) -> None:
