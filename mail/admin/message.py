@@ -28,6 +28,7 @@ from mail.admin.document import DOCUMENT_STATUS_LABELS
 from mail.admin.filters import DirectionFilter, MessageCategoryFilter, ReceivedFilter
 from mail.admin.message_html import has_remote_images, html_answer
 from mail.admin.message_timeline import shown_timeline
+from mail.admin.scoped import may_make_any
 from mail.models import CATEGORY_CHOICES, Document, MailLabel, Message
 from mail.services.deciding.corrections import reclassify
 from mail.services.documents.search import find_messages
@@ -122,7 +123,7 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
             "frame": _frame(request, row) if row.is_readable and row.html else None,
             "attachments": _attachments(row),
             "timeline": shown_timeline(request, row),
-            "new_rule": _new_rule_address(row),
+            "new_rule": _new_rule_address(request, row),
             "break_glass": _break_glass_address(request, row),
             "facts": _facts(row),
         }
@@ -188,9 +189,9 @@ def _frame(request: HttpRequest, message: Message) -> dict[str, Any]:
     }
 
 
-def _new_rule_address(message: Message) -> str:
-    """Return the form of a new rule about such mail, for who may read it."""
-    if not message.is_readable:  # type: ignore[attr-defined]  # annotated
+def _new_rule_address(request: HttpRequest, message: Message) -> str:
+    """Return the form of a new rule about such mail, for who may read it and make rules."""
+    if not (message.is_readable and may_make_any(request)):  # type: ignore[attr-defined]  # annotated
         return ""
     return f"{reverse('admin:mail_rule_new')}?{urlencode({'message': message.pk})}"
 

@@ -38,6 +38,13 @@ def may_make(firm: Firm, account_id: UUID | None, by: Any) -> None:
         raise OperationRefused(message, field="account_id", status=HTTPStatus.FORBIDDEN)
 
 
+def may_make_any(request: HttpRequest) -> bool:
+    """Say whether `may_make` lets the user pass in any of their firms, so that a form is of use."""
+    if access_in(request).firms(Role.ADMIN) != []:
+        return True
+    return MailAccount.objects.filter(owner_id=request.user.pk).exists()
+
+
 def checked_move(change: Callable[..., T]) -> Callable[..., T]:
     """Return a service's change that takes a row to another mailbox, or all, as a new one is made."""
 
@@ -83,7 +90,9 @@ class ScopedAdmin(TenantOperationsAdmin, MailAdmin):
         return rows.filter(Q(account=None) | readable(request.user.pk, "account__"))
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
-        """Allow the owner of the mailbox besides who has the role."""
+        """Allow the owner of the mailbox besides who has the role; a new row, who may make any."""
+        if row is None:
+            return super().may(request, operation) and may_make_any(request)
         owner = None if row is None or row.account is None else row.account.owner_id
         if owner is not None and owner == request.user.pk:
             return access_in(request).may(Role.VIEWER, row.firm_id)

@@ -181,3 +181,23 @@ def test_an_owner_takes_no_rule_or_direction_to_the_mail_of_others(mailbox: Mail
         assert owner.post(address, {**everybodys, "seen": seen}).status_code == 403
         assert only(stored(model)).account_id == mailbox.account.pk
         assert owner.post(address, {**form, **own, "reason": "", "seen": seen}).status_code == 302
+
+
+@pytest.mark.req("M-23", "O-03")
+def test_no_button_leads_to_a_rule_that_nobody_would_take(mailbox: Mailbox) -> None:
+    mailbox.receive(letter("A question"))
+    message = only(mailbox.store_all())
+    admin, viewer = browser_of(mailbox), browser_of(mailbox, Role.VIEWER)
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(shared=True)
+    mail = reverse("admin:mail_message_change", args=[message.pk])
+
+    def offers(client: Any) -> list[bool]:
+        new = reverse("admin:mail_rule_new")
+        return [new in client.get(where).content.decode() for where in (page("changelist"), mail)]
+
+    assert (offers(admin), offers(viewer)) == ([True, True], [False, False])
+    assert viewer.get(page("new")).status_code == 403
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(owner_id=int(viewer.session["_auth_user_id"]))
+    assert offers(viewer) == [True, True]
