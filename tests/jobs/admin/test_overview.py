@@ -319,7 +319,9 @@ def test_a_dead_letter_says_its_reason_once(acme: FirmRows) -> None:
 
 def test_a_dead_letter_leads_to_all_with_its_failure(member: Client, acme: FirmRows) -> None:
     with all_firms("test"):
-        DeadLetterQueueFactory(firm=acme.firm, fingerprint=acme.dead_letter.fingerprint)
+        DeadLetterQueueFactory(
+            original_job__firm=acme.firm, fingerprint=acme.dead_letter.fingerprint
+        )
     page = member.get(reverse("admin:jobs_deadletterqueue_change", args=[acme.dead_letter.pk]))
     listing = f"{reverse('admin:jobs_deadletterqueue_changelist')}?q={acme.dead_letter.fingerprint}"
     assert f'href="{listing}"' in page.content.decode()
