@@ -29,8 +29,8 @@ class ConfirmForm(ReasonForm):
     def clean(self) -> dict[str, Any]:
         """Return the reason, once the name is typed."""
         answers: dict[str, Any] = super().clean() or {}
-        typed = answers.pop("confirmation", "").strip()
-        if typed != self._name:
+        typed = answers.pop("confirmation", None)
+        if typed is not None and typed.strip() != self._name:
             self.add_error("confirmation", f"Type {self._name}, exactly so.")
         return answers
 

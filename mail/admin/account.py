@@ -91,6 +91,7 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
     list_select_related = ("firm", "owner")
     list_filter = (ConnectionFilter, ModeFilter, ActiveFilter, SyncStatusFilter, FirmFilter)
     search_fields = ("address__istartswith",)
+    search_help_text = "Beginning of the address"
     ordering = ("address",)
     fields = (
         "address",

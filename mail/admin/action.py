@@ -77,6 +77,7 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
     list_select_related = ("firm", "account", "message")
     list_filter = (ActionTypeFilter, ActionStatusFilter, FirmFilter, CreatedFilter)
     search_fields = ("message__subject",)
+    search_help_text = "Words of the message's subject"
     ordering = ("-id",)
     fields = (
         "action_type",

@@ -8,6 +8,7 @@ from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from interfaces.admin.base import code_block, column
 from interfaces.admin.operations import (
@@ -45,7 +46,7 @@ class ProfileForm(OperationForm):
         choices=Preprocessor.choices, label="Messages are read", initial=Preprocessor.PLAIN
     )
     tools = forms.MultipleChoiceField(
-        choices=_TOOLS, required=False, widget=forms.CheckboxSelectMultiple
+        choices=_TOOLS, required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget
     )
     recipients = TextAnswer(
         required=False,
@@ -152,6 +153,7 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
     list_display = ("name", "may_use", "enabled", "firm", "changed")
     list_filter = (EnabledFilter, FirmFilter)
     search_fields = ("name__icontains",)
+    search_help_text = "Part of the name"
     ordering = ("name", "pk")
     fields = (
         "name", "told", "preprocessor", "may_use", "may_write_to", "model", "max_iterations",

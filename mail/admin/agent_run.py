@@ -29,6 +29,7 @@ class AgentRunAdmin(ContentAdmin):
     list_select_related = ("firm", "account", "message")
     list_filter = (RunStatusFilter, FirmFilter, CreatedFilter)
     search_fields = ("profile_name__icontains",)
+    search_help_text = "Part of the profile's name"
     ordering = ("-id",)
     fields = (
         "profile_name", "on", "status", "error", "said", "did", "questions", "account", "job", "firm",

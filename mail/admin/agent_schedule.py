@@ -153,6 +153,7 @@ class AgentScheduleAdmin(ScopedAdmin):
     list_select_related = ("firm", "account", "profile", "user")
     list_filter = (EnabledFilter, FirmFilter)
     search_fields = ("name__icontains",)
+    search_help_text = "Part of the name"
     ordering = ("name", "pk")
     fields = (
         "name", "account", "profile", "asked", "repeats", "due_at", "queued_at", "behalf", "enabled",

@@ -29,6 +29,7 @@ class DecisionAdmin(ContentAdmin):
     list_select_related = ("firm", "account", "message")
     list_filter = (CategoryFilter, SourceFilter, FirmFilter, CreatedFilter)
     search_fields = ("message__subject",)
+    search_help_text = "Words of the message's subject"
     ordering = ("-id",)
     fields = (
         "on",

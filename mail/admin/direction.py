@@ -99,6 +99,7 @@ class DirectionAdmin(ScopedAdmin):
     list_select_related = ("firm", "account")
     list_filter = (EnabledFilter, FirmFilter)
     search_fields = ("text__icontains",)
+    search_help_text = "Part of the text"
     ordering = ("-pk",)
     fields = (
         "text", "kind", "account", "scope", "scope_ref", "enabled", "enabled_by", "firm",

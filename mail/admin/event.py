@@ -22,6 +22,7 @@ class MailEventAdmin(ContentAdmin):
     list_select_related = ("firm", "account", "message")
     list_filter = (EventTypeFilter, FirmFilter, CreatedFilter)
     search_fields = ("correlation_id__exact",)
+    search_help_text = "Correlation id"
     ordering = ("-id",)
     fields = ("event", "account", "on", "details", "correlation_id", "created_at")
     readonly_fields = ("event", "on", "details")

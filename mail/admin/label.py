@@ -57,6 +57,7 @@ class MailLabelAdmin(TenantOperationsAdmin, MailAdmin):
     list_select_related = ("firm", "account")
     list_filter = (FirmFilter,)
     search_fields = ("name__icontains",)
+    search_help_text = "Part of the name"
     ordering = ("account", "name")
     fields = (
         "name",

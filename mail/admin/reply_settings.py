@@ -234,6 +234,7 @@ class ReplyStyleAdmin(ReplyAdmin):
     vars().update(_operations(StyleForm, "style", "The next draft in this style keeps to it."))
     list_display = ("name", "language", "account", "firm", "changed")
     search_fields = ("name__icontains",)
+    search_help_text = "Part of the name"
     fields = (
         "name", "told", "sign_off", "language", "shown", "account", "firm", "changed_at",
         "created_at",
@@ -255,6 +256,7 @@ class ReplyTemplateAdmin(ReplyAdmin):
     list_display = ("name", "says", "style", "language", "enabled", "account", "firm", "changed")
     list_filter = (EnabledFilter, FirmFilter)
     search_fields = ("name__icontains",)
+    search_help_text = "Part of the name"
     fields = (
         "name", "text", "style", "language", "enabled", "account", "firm", "changed_at",
         "created_at",
@@ -271,6 +273,7 @@ class ContactAdmin(ReplyAdmin):
     )
     list_display = ("pattern", "style", "language", "blocked", "account", "firm", "changed")
     search_fields = ("pattern__icontains",)
+    search_help_text = "Part of the address or domain"
     fields = (
         "pattern", "style", "language", "blocked", "account", "firm", "changed_at", "created_at",
     )  # fmt: skip

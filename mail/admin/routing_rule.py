@@ -150,6 +150,7 @@ class RoutingRuleAdmin(TenantOperationsAdmin, MailAdmin):
     list_select_related = ("firm", "account")
     list_filter = (EnabledFilter, FirmFilter)
     search_fields = ("name__icontains",)
+    search_help_text = "Part of the name"
     ordering = ("position", "pk")
     fields = (
         "name",

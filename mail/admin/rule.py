@@ -162,6 +162,7 @@ class RuleAdmin(ScopedAdmin):
     list_select_related = ("firm", "account", "enabled_by")
     list_filter = (EnabledFilter, ProposedFilter, FirmFilter)
     search_fields = ("name__icontains",)
+    search_help_text = "Part of the name"
     ordering = ("priority", "pk")
     fields = (
         "name",

@@ -35,6 +35,7 @@ class MailThreadAdmin(ContentAdmin):
     list_select_related = ("firm", "account")
     list_filter = (ThreadCategoryFilter, ThreadStatusFilter, FirmFilter, LastMessageFilter)
     search_fields = ("subject", "gmail_thread_id__exact")
+    search_help_text = "Words of the subject, or Gmail's id"
     ordering = ("-last_message_at", "-id")
     fields = (
         "line",

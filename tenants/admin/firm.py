@@ -116,6 +116,7 @@ class FirmAdmin(TenantOperationsAdmin):
     list_display = ("name", "slug", "state", "weight", "running_cap", "retention_days")
     list_filter = (ActiveFilter,)
     search_fields = ("name", "slug__exact")
+    search_help_text = "Part of the name, or slug"
     ordering = ("slug",)
     state = column("State", _state, label={"active": "success", "inactive": "warning"})
     fields = ("name", "slug", "active", "weight", "running_cap", "retention_days", "created_at")

@@ -81,6 +81,7 @@ class FirmAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     list_display = ("name", "slug", "active", "weight", "running_cap")
     search_fields = ("name", "slug")
+    search_help_text = "Part of the name or slug"
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Refuse."""

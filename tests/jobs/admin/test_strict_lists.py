@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.auth import get_user_model
 from django.test import Client, RequestFactory
 from django.urls import reverse
 from unfold.contrib.filters.admin import TextFilter
@@ -210,3 +211,12 @@ def test_a_form_that_is_too_large_says_how_large_it_may_be(
     text = answer.content.decode().replace("\xa0", " ")
     assert "You sent 2.9 MB; a form may have at most 2.5 MB. Nothing was changed." in text
     assert now(acme.dead_letter).resolution == ""
+
+
+def test_every_list_that_searches_says_for_what() -> None:
+    searching = {
+        model: model_admin.search_help_text
+        for model, model_admin in admin.site._registry.items()
+        if model_admin.search_fields and model is not get_user_model()
+    }
+    assert [model for model, text in searching.items() if not text] == []

@@ -105,6 +105,8 @@ def test_a_firm_is_deleted_after_its_slug_was_typed(
     staff: Client, firm_admin: Client, acme: FirmRows
 ) -> None:
     assert firm_admin.get(operation_url(acme.firm, "delete")).status_code == 403
+    empty = submit(staff, acme.firm, "delete", confirmation="", reason="contract ended")
+    assert empty.context["form"].errors == {"confirmation": ["This field is required."]}
     wrong = submit(staff, acme.firm, "delete", confirmation="globex", reason="contract ended")
     assert wrong.status_code == 400
     done = submit(staff, acme.firm, "delete", confirmation="acme", reason="contract ended")
