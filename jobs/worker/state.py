@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db import (
     DEFAULT_DB_ALIAS,
     InterfaceError,
+    InternalError,
     OperationalError,
     ProgrammingError,
     close_old_connections,
@@ -133,7 +134,9 @@ class SharedState:
             return self._lease
 
 
-AWAY = (OperationalError, InterfaceError)
+# PostgreSQL's refusal to write while it is read-only, as a standby before it takes over, is an internal
+# error. So are its own faults: none of them is a statement's.
+AWAY = (OperationalError, InterfaceError, InternalError)
 # The beginnings of what SQLite says of a statement that it can never run.
 MISTAKES = ("no query solution", "no such ", "near ", "incomplete input", "ambiguous column")
 FIRST_PAUSE_SECONDS = 0.1
@@ -181,10 +184,25 @@ class Outage:
         self._stop.wait(pause * self._rng.uniform(0.5, 1.5))
 
     def over(self) -> None:
-        """Note that the database answered, unless there was nothing to ask it, which is no answer."""
-        if self._failures and connection.connection is not None:
+        """Note that the database answered, unless there was nothing to ask it, which is no answer.
+
+        While it takes no writes, what a read returns is none either.
+        """
+        if self._failures and connection.connection is not None and not _is_read_only():
             self._failures = 0
             emit(Event.DATABASE_BACK)
+
+
+def _is_read_only() -> bool:
+    """Say whether the database takes no writes, or does not answer."""
+    if connection.vendor != "postgresql":
+        return False
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW transaction_read_only")
+            return bool(cursor.fetchone()[0] == "on")
+    except AWAY:
+        return True
 
 
 def refresh_connection(*, ask: bool = False) -> None:

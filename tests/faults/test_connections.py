@@ -16,7 +16,7 @@ from tests.support.databases import database_url, postgresql_only, unpooled_only
 from tests.support.proxy import Proxy
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
-from tests.support.workers import Fleet
+from tests.support.workers import Fleet, WorkerProcess
 
 pytestmark = [pytest.mark.processes, postgresql_only, unpooled_only]
 
@@ -88,6 +88,34 @@ def test_workers_wait_where_all_connections_are_taken(queue: Scenario, fleet: Fl
     queue.check()
 
 
+@pytest.mark.req("W-04", "J-14")
+def test_a_server_that_takes_no_writes_for_a_while_costs_no_worker_and_no_attempt(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    workers = fleet.start_many(WORKERS, "--concurrency", "4")
+    gate = queue.gate()
+    queue.add(WORKERS * 4, gate=gate)
+    wait_until(lambda: len(queue.journal.starts()) == WORKERS * 4, "all threads at work")
+    with read_only():
+        cut_all()
+        late = fleet.start("--concurrency", "4")
+        gate.open()
+        wait_until(lambda: all(map(says_read_only, (*workers, late))), "the refusals")
+        # Reads are answered meanwhile, which is not the end of it.
+        assert not any(one.events("worker.database_back") for one in workers)
+    cut_all()
+
+    late.wait_until_started()
+    queue.add(20)
+    queue.wait_until_settled()
+    assert not any(worker.events("worker.broken") for worker in workers)
+    assert [len(one.events("worker.started")) for one in fleet] == [1] * (WORKERS + 1)
+    fleet.stop()
+    assert len(queue.journal.starts()) == len(queue.accepted)
+    fleet.assert_no_traceback()
+    queue.check()
+
+
 @pytest.mark.req("W-02")
 def test_threads_whose_handlers_use_no_database_take_no_connections(
     queue: Scenario, fleet: Fleet
@@ -129,6 +157,10 @@ def test_without_any_hint_work_begins_with_the_next_poll(
     queue.check()
 
 
+def says_read_only(worker: WorkerProcess) -> bool:
+    return any("read-only" in away["error"] for away in worker.events("worker.database_away"))
+
+
 def cut(pid: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
@@ -150,3 +182,16 @@ def connection_limit(limit: int) -> Iterator[None]:
     finally:
         with connection.cursor() as cursor:
             cursor.execute(f"ALTER DATABASE {name} CONNECTION LIMIT -1")
+
+
+@contextmanager
+def read_only() -> Iterator[None]:
+    """Let new sessions of the database write nothing, inside the block; this one's goes on."""
+    name = connection.ops.quote_name(connection.settings_dict["NAME"])
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
