@@ -84,6 +84,12 @@ def ignore(_: int, __: FrameType | None = None) -> None:
     """Do nothing. Unlike SIG_IGN, no program that is started inherits it."""
 
 
+def ignore_stops() -> None:
+    """Ignore what asks this process to end: it is about to, and Python's own end would be cut short."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def stop_on_sigterm(stop: Callable[[], None], *, supervised: bool) -> None:
     """Let SIGTERM stop this process, as `StopRequests` says."""
     requests = StopRequests(stop, supervised=supervised, end_now=lambda: os._exit(1))

@@ -24,7 +24,7 @@ from jobs.management.worker_arguments import add_ending, add_processes, add_serv
 from jobs.worker.health import serve_health
 from jobs.worker.left_behind import end_all_the_same
 from jobs.worker.running_slots import RunningSlots
-from jobs.worker.signals import stop_on_sigterm
+from jobs.worker.signals import ignore_stops, stop_on_sigterm
 from jobs.worker.state import is_mistake
 from jobs.worker.supervisor import Supervisor
 from jobs.worker.worker import WorkerLoop, WorkerOptions
@@ -147,6 +147,7 @@ def _serve(
     # The collection at exit would go through everything that was ever imported.
     gc.freeze()
     end_all_the_same(0)
+    ignore_stops()
     return 0
 
 

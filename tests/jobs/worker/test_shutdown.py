@@ -127,6 +127,18 @@ def test_a_signal_to_the_process_group_is_one_signal_however_often_it_comes(
     queue.check()
 
 
+def test_signals_until_the_group_is_gone_leave_its_exit_code_what_it_is(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    worker = fleet.start(supervised=True).wait_until_started()
+
+    while worker.alive:
+        worker.tell_group(signal.SIGTERM)
+        time.sleep(0.005)
+
+    assert worker.wait_for_exit(MARGIN_SECONDS) == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_all_its_processes_leaves_isolated_ones_their_time(
     queue: Scenario, fleet: Fleet, number: signal.Signals
