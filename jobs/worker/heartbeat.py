@@ -59,9 +59,12 @@ class Heartbeat:
         self._requested = ""
         self._next_cancel_check = 0.0
         self._beating = threading.Lock()
+        self._has_beaten = threading.Event()
 
     def start(self) -> None:
-        """Register the worker and start the thread.
+        """Register the worker, start the thread, and wait for its first heartbeat, or for a stop.
+
+        Until the thread has a connection, the lease could end while claimed jobs run.
 
         Raises:
             DatabaseError: the worker could not be registered.
@@ -71,6 +74,8 @@ class Heartbeat:
         self._state.start_thread("deadlines", self._watch_deadlines)
         if self._state.slots.shared:
             self._state.start_thread("liveness", self._show_life)
+        while not (self._has_beaten.is_set() or self._state.stopping.is_set()):
+            self._has_beaten.wait(TICK_SECONDS)
 
     def wait_for_last(self) -> None:
         """Wait for the heartbeat under way; after a halt none follows.
@@ -90,8 +95,8 @@ class Heartbeat:
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
         pause = lease_seconds() / HEARTBEATS_PER_LEASE
-        next_at = time.monotonic() + pause
-        while not self._state.halt.wait(TICK_SECONDS):
+        next_at = time.monotonic()
+        while not self._state.halt.wait(TICK_SECONDS if self._has_beaten.is_set() else 0.0):
             self._pool.rebuffer_stalled()
             try:
                 if time.monotonic() >= next_at:
@@ -99,6 +104,7 @@ class Heartbeat:
                     with self._beating:
                         if not self._state.halt.is_set():
                             self._beat()
+                    self._has_beaten.set()
                 self._mark_processing()
                 self._pass_on_cancel_requests()
                 outage.over()

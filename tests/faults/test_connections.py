@@ -10,13 +10,14 @@ from random import Random
 import pytest
 from django.db import connection
 
+from jobs.models import Worker
 from jobs.states import Status
 from tests.queue_kit import table_rows
 from tests.support.databases import database_url, postgresql_only, unpooled_only
 from tests.support.proxy import Proxy
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
-from tests.support.workers import Fleet, WorkerProcess
+from tests.support.workers import SHORT_LEASE_SECONDS, Fleet, WorkerProcess
 
 pytestmark = [pytest.mark.processes, postgresql_only, unpooled_only]
 
@@ -85,6 +86,24 @@ def test_workers_wait_where_all_connections_are_taken(queue: Scenario, fleet: Fl
     assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
     assert [len(one.events("worker.started")) for one in (worker, late)] == [1, 1]
     fleet.stop()
+    queue.check()
+
+
+@pytest.mark.req("W-04", "J-14")
+def test_a_worker_has_a_connection_for_its_heartbeat_before_it_claims(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    queue.add(4, seconds=JOB_SECONDS)
+    # Two more than this test's own.
+    with connection_limit(3):
+        worker = fleet.start("--concurrency", "2", lease_seconds=SHORT_LEASE_SECONDS)
+        worker.wait_for("worker.database_away")
+        leases = {row.pk: row.lease_expires_at for row in Worker.objects.all()}
+        queue.wait_until_leases_are_renewed(leases)
+
+    queue.wait_until_settled()
+    fleet.stop()
+    assert [queue.row(job_id).attempts for job_id in queue.accepted] == [1] * 4
     queue.check()
 
 
