@@ -107,11 +107,18 @@ def _cancel_unfinished(changes: QuerySet[Action]) -> list[Action]:
     Raises:
         MailboxWaits: a page of labels is under way, which holds no thread's lock.
     """
-    rows = changes.filter(status__in=UNFINISHED)
-    interrupted = list(rows.filter(status=ActionStatus.EXECUTING))
+    # Locked, as a page of labels may begin with one of them at this moment.
+    unfinished = list(
+        changes.filter(status__in=UNFINISHED)
+        .select_for_update(of=("self",), no_key=True)
+        .order_by("pk")
+    )
+    interrupted = [action for action in unfinished if action.status == ActionStatus.EXECUTING]
     if _labels_pages(interrupted):
         raise MailboxWaits("The thread is being labelled", seconds=LABELLING_SECONDS)
-    rows.update(status=ActionStatus.CANCELED)
+    Action.objects.filter(pk__in=[action.pk for action in unfinished]).update(
+        status=ActionStatus.CANCELED
+    )
     return interrupted
 
 
