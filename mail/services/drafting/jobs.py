@@ -11,7 +11,6 @@ from mail.gmail.client import GmailClient
 from mail.labels import LabelKey
 from mail.llm.base import Category
 from mail.models import (
-    MAX_INSTRUCTION_LENGTH,
     Draft,
     DraftOrigin,
     DraftStatus,
@@ -23,8 +22,14 @@ from mail.models import (
 )
 from mail.services.deciding.corrections import decide_for_person
 from mail.services.deciding.relabel import show_state
-from mail.services.drafting.gmail_drafts import GmailDraft, order_in, read_draft
-from mail.services.drafting.persons_drafts import foreign_drafts, note_edits, persons_drafts
+from mail.services.drafting.gmail_drafts import order_in, read_draft
+from mail.services.drafting.left_over import ends_what_it_began
+from mail.services.drafting.persons_drafts import (
+    foreign_drafts,
+    note_edits,
+    noted_order,
+    persons_drafts,
+)
 from mail.services.drafting.reply_plan import settings_for
 from mail.services.drafting.requests import enqueue_manual_draft
 from mail.services.drafting.task import (
@@ -45,6 +50,7 @@ from mail.services.timelines.threads import labelled_messages, newest_first, new
 from tenants.scope import firm_scope
 
 
+@ends_what_it_began
 def draft_answer(
     account: MailAccount,
     gmail: GmailClient,
@@ -105,6 +111,7 @@ def _persons_draft(task: DraftTask) -> bool:
     return bool(found)
 
 
+@ends_what_it_began
 def draft_on_request(
     account: MailAccount,
     gmail: GmailClient,
@@ -128,7 +135,7 @@ def draft_on_request(
             return skipped("The person has asked for another answer since")
         message, suggests = _target(thread, message_id), suggests_only(account)
         if thread.status == ThreadStatus.DRAFTED:
-            left = _leave_drafted(account, thread, message, suggests=suggests)
+            left = _leave_drafted(account, thread, message, job_id, suggests=suggests)
             if left is not None:
                 return left
         if message is None:
@@ -152,11 +159,16 @@ def draft_on_request(
         is_last_attempt=is_last_attempt,
     )
     notes = next(iter(foreign_drafts(task)), None)
-    return write_draft(replace(task, instruction=_order(notes) or _left_order(task)), notes)
+    return write_draft(replace(task, instruction=noted_order(task, notes)), notes)
 
 
 def _leave_drafted(
-    account: MailAccount, thread: MailThread, target: Message | None, *, suggests: bool
+    account: MailAccount,
+    thread: MailThread,
+    target: Message | None,
+    job_id: UUID,
+    *,
+    suggests: bool,
 ) -> dict[str, Any] | None:
     """Leave a drafted thread as it is, and return the job's result; None: another is to be answered.
 
@@ -165,8 +177,9 @@ def _leave_drafted(
     """
     drafts = Draft.objects.filter(thread=thread)
     ready: Draft | None = drafts.filter(status=DraftStatus.READY).first()
-    if ready is None and not drafts.filter(status=DraftStatus.WRITING).exists():
-        # Its row went with the message that it answered.
+    writing = drafts.filter(status=DraftStatus.WRITING).exclude(job_id=job_id)
+    if ready is None and not writing.exists():
+        # Its row went with the message that it answered, or an attempt before has withdrawn it.
         return None
     if ready is not None and target != _target(thread, ready.message_id):
         return None
@@ -175,22 +188,6 @@ def _leave_drafted(
         key = LabelKey.ACTION_REQUIRED if last else LabelKey.OUTBOX
         show_state(account.pk, labelled_messages(thread), (ready.message_id, key))
     return skipped("The thread is drafted already")
-
-
-def _order(notes: GmailDraft | None) -> str:
-    """Return what the person noted: above the marker, or everything where there is none."""
-    return "" if notes is None else notes.above[:MAX_INSTRUCTION_LENGTH]
-
-
-def _left_order(task: DraftTask) -> str:
-    """Return what an attempt before this one kept of notes, which are in the trash since.
-
-    It may have been about an older message, and its draft gives way to this one.
-    """
-    with firm_scope(task.account.firm_id):
-        rows = Draft.objects.filter(thread=task.thread, status=DraftStatus.WRITING)
-        begun = rows.filter(origin=DraftOrigin.MANUAL).exclude(instruction="").order_by("-pk")
-        return begun.values_list("instruction", flat=True).first() or ""
 
 
 def draft_unstored(

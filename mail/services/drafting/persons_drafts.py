@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mail.models import Draft, DraftStatus
+from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftOrigin, DraftStatus
 from mail.services.drafting.gmail_drafts import GmailDraft, is_edited, thread_drafts
 from mail.services.drafting.task import DraftTask
 from tenants.scope import firm_scope
@@ -45,6 +45,21 @@ def note_edits(task: DraftTask, drafts: Iterable[GmailDraft]) -> None:
     with firm_scope(task.account.firm_id):
         rows = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
         rows.filter(gmail_draft_id__in=ids).update(edited=True)
+
+
+def noted_order(task: DraftTask, notes: GmailDraft | None) -> str:
+    """Return what the person noted: above the marker, or everything where there is none.
+
+    Without notes it is what an attempt before this one kept of them, which are in the trash since;
+    it may have been about an older message, and its draft gives way to this one.
+    """
+    noted = "" if notes is None else notes.above[:MAX_INSTRUCTION_LENGTH]
+    if noted:
+        return noted
+    with firm_scope(task.account.firm_id):
+        rows = Draft.objects.filter(thread=task.thread, status=DraftStatus.WRITING)
+        begun = rows.filter(origin=DraftOrigin.MANUAL).exclude(instruction="").order_by("-pk")
+        return begun.values_list("instruction", flat=True).first() or ""
 
 
 def known_ids(task: DraftTask) -> set[str]:

@@ -1,0 +1,92 @@
+"""What an attempt at a draft has begun, and a later one finds is no longer wanted or not done."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mail.gmail.simulator.faults import LOST_ANSWER, Fault
+from mail.labels import LabelKey
+from mail.llm.base import Category
+from mail.models import MailThread, ThreadStatus
+from tenants.scope import firm_scope
+from tests.mail.draft_kit import (
+    QUESTION,
+    asked,
+    edit,
+    give_label,
+    in_gmail,
+    listed,
+    prepared,
+    synced,
+    the_thread,
+    versions,
+)
+from tests.mail.mail_kit import OWNER, Mailbox, drain_later, letter
+from tests.mail.services.drafting.test_recipients import inquiry
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
+
+
+def asked_for_and_lost(mailbox: Mailbox) -> None:
+    """Have a draft asked for by hand whose creation is not known to have worked."""
+    arrived = asked(prepared(mailbox), "The parcel left today.")
+    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+    mailbox.simulator.order_fault(LOST_ANSWER, method="drafts.create")
+    synced(mailbox)
+    assert versions() == [("manual", "writing", 0)]
+    assert len(listed(mailbox)) == 1
+
+
+def answer_later(mailbox: Mailbox) -> None:
+    """Let the person answer by hand after that."""
+    answer = letter("Re: Price list", "Here it is.", sender=OWNER, to="anna@customer.example",
+                    reply_to_id="<q1@customer.example>")  # fmt: skip
+    mailbox.receive(answer, labels=("SENT",), at=datetime.now(UTC) + timedelta(minutes=2))
+    synced(mailbox)
+
+
+def test_a_draft_that_was_begun_goes_where_the_person_has_answered_since(mailbox: Mailbox) -> None:
+    asked_for_and_lost(mailbox)
+    answer_later(mailbox)
+    drain_later()
+    assert versions() == [("manual", "canceled", 0)]
+    assert listed(mailbox) == []
+
+
+def test_one_that_the_person_has_edited_stays(mailbox: Mailbox) -> None:
+    asked_for_and_lost(mailbox)
+    edit(mailbox, "My own words.")
+    answer_later(mailbox)
+    drain_later()
+    assert versions() == [("manual", "canceled", 0)]
+    assert [one.get_content().strip() for one in in_gmail(mailbox)] == ["My own words."]
+
+
+def test_a_draft_that_was_begun_goes_where_its_thread_waits_for_none_any_more(
+    mailbox: Mailbox,
+) -> None:
+    mailbox.simulator.order_fault(LOST_ANSWER, method="drafts.create")
+    asked(prepared(mailbox))
+    assert versions() == [("automatic", "writing", 0)]
+    with firm_scope(mailbox.firm):
+        MailThread.objects.update(classification=Category.FYI, status=ThreadStatus.SKIPPED)
+    drain_later()
+    assert versions() == [("automatic", "canceled", 0)]
+    assert listed(mailbox) == []
+
+
+def test_a_draft_for_another_visitor_is_written_though_its_first_attempt_only_took_the_old_one(
+    mailbox: Mailbox,
+) -> None:
+    vera = inquiry(prepared(mailbox), "Vera", QUESTION, minutes_ago=9)
+    inquiry(mailbox, "Eve", QUESTION)
+    synced(mailbox)
+    give_label(mailbox, vera, LabelKey.NEEDS_RESPONSE)
+    mailbox.simulator.order_fault(Fault(503), method="drafts.create")
+    synced(mailbox)
+    assert [status for _, status, _ in versions()] == ["withdrawn", "writing"]
+    drain_later()
+    assert [draft["To"] for draft in in_gmail(mailbox)] == ["Vera <vera@visitor.example>"]
+    assert the_thread().status == "drafted"
