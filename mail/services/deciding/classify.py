@@ -6,7 +6,7 @@ than the last verdict, the person's own answer included, re-opens the thread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -38,7 +38,8 @@ from mail.services.drafting.reply_plan import contacts_for, is_blocked, settings
 from mail.services.drafting.requests import enqueue_draft, enqueue_withdrawals
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import may_label
-from mail.services.rules.rules import matching_rules, request_actions
+from mail.services.rules.rules import enabled_rules, matching_rules
+from mail.services.rules.unseen import Held, act_by_rules, held_unseen
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import newest_first, newest_to_answer
 from tenants.scope import firm_scope
@@ -57,6 +58,7 @@ class Case:
     context: MailContext
     rules: list[Rule]
     blocked: bool = False
+    unseen: list[Held] = field(default_factory=list)
 
     @property
     def reopened(self) -> bool:
@@ -154,9 +156,11 @@ def open_case(
         return Skipped("This job has classified the thread already")
     history = sender_histories(account, [target]).get(target.pk)
     context = mail_context(target, messages, own_addresses(account), history)
-    rules = matching_rules(account, target)
+    asked = enabled_rules(account)
+    rules = matching_rules(account, target, among=asked)
+    unseen = held_unseen(account, messages, target, thread.classified_upto_id, among=asked)
     blocked = is_blocked(target.sender_address, contacts_for(account))
-    return Case(thread, messages, target, context, rules, blocked)
+    return Case(thread, messages, target, context, rules, blocked, unseen)
 
 
 def judge(case: Case, classifier: Classifier) -> tuple[Classification, str]:
@@ -214,8 +218,7 @@ def decide(
     if acts:
         relabel_thread(decision, case.messages)
         follow_decision(decision)
-        for rule in case.rules:
-            request_actions(rule, case.target, decision)
+        act_by_rules(account, (case.target, case.rules), case.unseen, decision)
     if verdict.proposals or verdict.odd_proposals:
         # After the rules, which go before it.
         follow_proposals(decision, verdict.proposals, verdict.odd_proposals, acts=acts)

@@ -46,7 +46,8 @@ from mail.services.drafting.reply_plan import contacts_for, is_blocked
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import to_be_labelled
 from mail.services.queueing import enqueue_label_page
-from mail.services.rules.rules import enabled_rules, matching_rules, request_actions
+from mail.services.rules.rules import enabled_rules, matching_rules
+from mail.services.rules.unseen import act_by_rules, held_unseen
 from mail.services.timelines.events import record_events
 from mail.services.timelines.threads import newest_to_answer
 from tenants.scope import firm_scope
@@ -126,7 +127,8 @@ def _open_docket(account: MailAccount, message_ids: Sequence[UUID]) -> Docket:
         context = mail_context(target, messages, owners, histories.get(target.pk))
         held = matching_rules(account, target, among=rules)
         blocked = is_blocked(target.sender_address, contacts)
-        docket.cases.append(Case(thread, messages, target, context, held, blocked))
+        unseen = held_unseen(account, messages, target, thread.classified_upto_id, among=rules)
+        docket.cases.append(Case(thread, messages, target, context, held, blocked, unseen))
     return docket
 
 
@@ -203,5 +205,4 @@ def _act(account: MailAccount, decisions: Sequence[Decision], cases: Sequence[Ca
             follow_decision(decision)
     for case, decision in zip(cases, decisions, strict=True):
         if case.target.pk in shown:
-            for rule in case.rules:
-                request_actions(rule, case.target, decision)
+            act_by_rules(account, (case.target, case.rules), case.unseen, decision)

@@ -56,7 +56,7 @@ def decide_for_person(
         if case.thread.classification == category and not case.reopened:
             return Skipped("The thread is of that category already").asresult_of()
         # Rules were asked about this mail before: here nothing more is done to it.
-        case = replace(case, rules=[])
+        case = replace(case, rules=[], unseen=[])
         verdict = ruled(category, "Said by the person.", "person", case.context)
         decision = decide(account, case, verdict, source=DecisionSource.PERSON, job_id=job_id)
         propose_rule(account, case.target, category)

@@ -1,0 +1,55 @@
+"""Asks rules about what came together with the message of a thread that is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from uuid import UUID
+
+from mail.models import Decision, MailAccount, Message, Rule
+from mail.services.mailboxes.modes import to_be_labelled
+from mail.services.rules.rules import AskedRule, matching_rules, request_actions
+from mail.services.timelines.threads import is_discarded
+
+Held = tuple[Message, list[Rule]]
+"""A message, and the rules that hold for it."""
+
+
+def held_unseen(
+    account: MailAccount,
+    messages: Sequence[Message],
+    target: Message,
+    upto_id: UUID | None,
+    *,
+    among: Sequence[AskedRule],
+) -> list[Held]:
+    """Return what of a thread no verdict has seen, beside its target, and the rules that hold for it.
+
+    `messages` are the thread's, newest first, and the last verdict saw those from `upto_id` on.
+    What is not in the inbox is left alone. Must run in the firm's scope.
+    """
+    unseen = takewhile(lambda one: one.pk != upto_id, messages)
+    ids = [
+        one.pk
+        for one in unseen
+        if one.pk != target.pk and "INBOX" in one.labels and not (one.outgoing or is_discarded(one))
+    ]
+    if not ids or not among:
+        return []
+    rows = Message.objects.filter(pk__in=ids).defer("text", "html", "hidden_text")
+    held = [(row, matching_rules(account, row, among=among)) for row in rows.order_by("pk")]
+    return [(message, rules) for message, rules in held if rules]
+
+
+def act_by_rules(
+    account: MailAccount, target: Held, unseen: Sequence[Held], decision: Decision
+) -> None:
+    """Request what the rules want of the message that is judged, and of what came with it.
+
+    Must run in the firm's scope.
+    """
+    shown = to_be_labelled(account, [message for message, _ in unseen]) if unseen else []
+    may_act = {one.pk for one in shown}
+    for message, rules in (target, *(one for one in unseen if one[0].pk in may_act)):
+        for rule in rules:
+            request_actions(rule, message, decision)

@@ -1,0 +1,97 @@
+"""Rules and what comes into one thread before Mailroom judges it: each message is asked about."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mail.labels import LabelKey
+from mail.models import Action, ActionType, Rule
+from mail.services.mailboxes.modes import suggest_only
+from tenants.scope import firm_scope
+from tests.mail.draft_kit import give_label, prepared, rule, synced
+from tests.mail.mail_kit import OWNER, Mailbox, drain, letter, stored, without_drafts
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-10")]
+
+INVOICE = "<invoice@supplier.example>"
+
+
+@pytest.fixture
+def ready(mailbox: Mailbox) -> Mailbox:
+    """Return a mailbox with a rule that stars what the supplier writes."""
+    prepared(mailbox)
+    without_drafts(mailbox)
+    with firm_scope(mailbox.firm):
+        rule(mailbox, category="")
+        Rule.objects.update(
+            actions=[{"action": "star", "parameters": {}}],
+            conditions={"type": "sender_domain", "value": "supplier.example"},
+        )
+    return mailbox
+
+
+def arrives(
+    box: Mailbox, number: int, sender: str, labels: tuple[str, ...] = ("INBOX", "UNREAD")
+) -> str:
+    """Let a message come into the thread of the invoice; the first is the invoice."""
+    ids = {"message_id": INVOICE} if number == 0 else {"reply_to_id": INVOICE}
+    at = datetime.now(UTC) - timedelta(minutes=50 - number)
+    return box.receive(letter("Invoice", sender=sender, at=at, **ids), labels=labels, at=at)
+
+
+def starred(box: Mailbox) -> list[str]:
+    """Return of which messages the rule asked a star, by Gmail's ids."""
+    asked = [one.message_id for one in stored(Action) if one.action_type == ActionType.STAR]
+    return [one.gmail_message_id for one in box.messages() if one.pk in asked]
+
+
+@pytest.mark.parametrize("smallest_page", [1, 100])
+def test_a_rule_acts_on_a_message_that_was_answered_before_it_was_judged(
+    ready: Mailbox, monkeypatch: pytest.MonkeyPatch, smallest_page: int
+) -> None:
+    monkeypatch.setattr("mail.services.deciding.requests.SMALLEST_PAGE", smallest_page)
+    invoice = arrives(ready, 0, "Bills <bills@supplier.example>")
+    arrives(ready, 1, "Ben <ben@acme.example>")
+    synced(ready)
+    assert starred(ready) == [invoice]
+    assert "STARRED" in ready.labels(invoice)
+
+
+def test_it_acts_on_each_that_came_since_the_last_verdict_once(ready: Mailbox) -> None:
+    wanted = [arrives(ready, 0, "Bills <bills@supplier.example>")]
+    synced(ready)
+    wanted += [arrives(ready, number, "Bills <bills@supplier.example>") for number in (1, 2)]
+    arrives(ready, 3, "Ben <ben@acme.example>")
+    synced(ready)
+    arrives(ready, 4, "Ben <ben@acme.example>")
+    synced(ready)
+    assert sorted(starred(ready)) == sorted(wanted)
+    assert len([one for one in stored(Action) if one.action_type == ActionType.STAR]) == 3
+
+
+def test_what_is_not_in_the_inbox_or_the_owners_own_is_left_alone(ready: Mailbox) -> None:
+    arrives(ready, 0, "Bills <bills@supplier.example>", labels=("INBOX", "TRASH"))
+    arrives(ready, 1, OWNER, labels=("SENT",))
+    arrives(ready, 2, "Ben <ben@acme.example>")
+    synced(ready)
+    assert starred(ready) == []
+
+
+def test_a_mailbox_that_suggests_only_is_left_alone(ready: Mailbox) -> None:
+    suggest_only(ready.account)
+    arrives(ready, 0, "Bills <bills@supplier.example>")
+    arrives(ready, 1, "Ben <ben@acme.example>")
+    synced(ready)
+    drain()
+    assert starred(ready) == []
+
+
+def test_what_the_person_says_of_the_thread_has_rules_act_on_nothing_more(ready: Mailbox) -> None:
+    invoice = arrives(ready, 0, "Bills <bills@supplier.example>")
+    arrives(ready, 1, "Ben <ben@acme.example>")
+    synced(ready)
+    give_label(ready, invoice, LabelKey.WAITING)
+    synced(ready)
+    assert starred(ready) == [invoice]
