@@ -36,6 +36,7 @@ from mail.services.deciding.relabel import relabel_thread
 from mail.services.deciding.sender_history import sender_histories
 from mail.services.drafting.reply_plan import contacts_for, is_blocked, settings_for
 from mail.services.drafting.requests import enqueue_draft, enqueue_withdrawals
+from mail.services.locked import locked_row
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import may_label
 from mail.services.rules.rules import enabled_rules, matching_rules
@@ -108,10 +109,9 @@ def classify_thread(
 def _is_overtaken(case: Case) -> bool:
     """Lock the thread; say whether it is judged by now up to a message that the case does not have.
 
-    A page of threads is judged without their locks.
+    A page of threads is judged without their locks. Raises RowGone where the thread is gone.
     """
-    locked = MailThread.objects.select_for_update(no_key=True).filter(pk=case.thread.pk)
-    upto = locked.values_list("classified_upto_id", flat=True).first()
+    upto = locked_row(case.thread).classified_upto_id
     return upto is not None and upto not in {message.pk for message in case.messages}
 
 

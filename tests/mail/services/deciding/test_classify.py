@@ -344,3 +344,18 @@ def test_a_message_of_another_thread_or_mailbox_is_refused(mailbox: Mailbox) -> 
     with pytest.raises(RowGone):
         classify_thread(mailbox.account, uuid4(), message.pk, FixedClassifier(), job_id=uuid4())
     assert stored(Decision) == []
+
+
+@pytest.mark.req("M-09")
+def test_a_thread_whose_mail_is_deleted_while_it_is_judged_is_gone(mailbox: Mailbox) -> None:
+    message = mailbox.message(first_letter(mailbox))
+
+    class Deleting(FixedClassifier):
+        def classify(self, mail: MailContext) -> Classification:
+            with firm_scope(mailbox.firm):
+                MailThread.objects.all().delete()
+            return super().classify(mail)
+
+    with pytest.raises(RowGone):
+        classify_thread(mailbox.account, message.thread_id, message.pk, Deleting(), job_id=uuid4())
+    assert stored(Decision) == []
