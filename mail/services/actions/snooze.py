@@ -121,9 +121,8 @@ def _hide(
     if needed:
         message_id = action.message.gmail_message_id
         with attempt(action):
-            labels = labels_of(
-                gmail.modify_message(message_id, list(needed.add), list(needed.remove))
-            )
+            answer = gmail.modify_message(message_id, list(needed.add), list(needed.remove))
+            labels = labels_of(answer)
     extra = {
         "snoozed": True,
         "inverse_action": "unsnooze",
@@ -230,8 +229,8 @@ def wake(
 ) -> dict[str, Any]:
     """Bring a snoozed message back to the inbox; return the job's result.
 
-    Nothing happens where it was undone, snoozed again, done with, or deleted. The inbox is left alone where the
-    person has put it into the trash, or has been at it there since.
+    Nothing happens where it was undone, snoozed again, done with, or deleted. The inbox is left
+    alone where the person has put it into the trash, or has been at it there since.
 
     Raises:
         MailboxWaits: the mailbox is paused.
@@ -245,7 +244,9 @@ def wake(
     if action.wake_at is None:
         return {"skipped": True, "reason": "It is back, was undone, done with, or snoozed again"}
     require_unpaused(account)
-    label_id = label_id or find_label(account, gmail, snooze_label()) or ""
+    # The label may have been deleted and made again after this job was stored.
+    known = (action.undo_hint or {}).get("snooze_label_id") or label_id
+    label_id = known or find_label(account, gmail, snooze_label()) or ""
     try:
         state = read_state(account, gmail, action.message.gmail_message_id)
         change = _way_back(gmail, action, state.labels, label_id)

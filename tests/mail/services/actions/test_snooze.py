@@ -198,6 +198,17 @@ def test_a_label_deleted_between_reading_and_waking(
     assert mailbox.labels(arrived) == set(ARRIVED)
 
 
+def test_a_label_made_again_as_it_is_put_on_goes_with_the_wake(mailbox: Mailbox) -> None:
+    first, second = received(mailbox, *ARRIVED), received(mailbox, *ARRIVED)
+    done(mailbox, first, "snooze", **AN_HOUR)
+    delete_label(mailbox)
+    # The job that wakes it is stored with the label as it was known before Gmail refused that.
+    done(mailbox, second, "snooze", **AN_HOUR)
+    assert mailbox.labels(second) == SNOOZED
+    drain_after(hours=2)
+    assert mailbox.labels(second) == set(ARRIVED)
+
+
 def test_a_label_deleted_before_it_is_put_on_is_made_again(mailbox: Mailbox) -> None:
     first, second = received(mailbox), received(mailbox)
     done(mailbox, first, "snooze", **AN_HOUR)
