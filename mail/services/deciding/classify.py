@@ -36,9 +36,9 @@ from mail.services.deciding.relabel import relabel_thread
 from mail.services.deciding.sender_history import sender_histories
 from mail.services.drafting.reply_plan import contacts_for, is_blocked, settings_for
 from mail.services.drafting.requests import enqueue_draft, enqueue_withdrawals
-from mail.services.locked import locked_row
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import may_label
+from mail.services.operation import locked_row
 from mail.services.rules.rules import enabled_rules, matching_rules
 from mail.services.rules.unseen import Held, act_by_rules, held_unseen
 from mail.services.timelines.events import record_event
