@@ -7,6 +7,7 @@ grows: a crash at any point repeats some reading and loses nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -32,6 +33,7 @@ from tenants.scope import firm_scope
 
 PAGE_SIZE = 500
 INBOX_AND_SENT = "{in:inbox in:sent}"
+OWN_LABELS = [f'label:"{name}"' for name in LABEL_NAMES.values()]
 
 
 @dataclass(frozen=True)
@@ -150,18 +152,18 @@ def _read_history(account: MailAccount, gmail: GmailClient, cursor: int) -> Sync
 def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> SyncReport:
     # Read before listing: what arrives while listing is then found by the next history read.
     history_id = int(gmail.profile()["historyId"])
-    query = _scan_query(account)
+    recent = _recent(account)
     _set_status(account, SyncStatus.BACKFILLING)
     report = SyncReport(full=True)
     found_out = differences(account, gmail) if seed_cursor else {}
-    page_token: str | None = None
-    while report.pages == 0 or page_token:
-        page = gmail.list_messages(query, page_token, max_results=PAGE_SIZE)
-        page_token = page.get("nextPageToken")
-        found = [message["id"] for message in page.get("messages", [])]
+    queries = [" ".join([recent, *(f"-{one}" for one in OWN_LABELS)])]
+    if found_out:
+        # What a person labelled while there was no history is not stored either.
+        queries.append(f"{recent} {{{' '.join(OWN_LABELS)}}}")
+    for found, is_last in _pages(gmail, queries):
         with firm_scope(account.firm_id):
             enqueued = enqueue_ingests(account, found)
-            if seed_cursor and not page_token:
+            if seed_cursor and is_last:
                 cursor_of(account, lock=True)
                 apply_differences(account, found_out)
                 _seed_cursor(account, history_id)
@@ -169,8 +171,21 @@ def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> Syn
     return report
 
 
-def _scan_query(account: MailAccount) -> str:
-    """Return the search for recent mail that Mailroom has not labelled.
+def _pages(gmail: GmailClient, queries: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
+    """Return the ids on each page of these searches, and whether it is the last of all."""
+    for query in queries:
+        page_token: str | None = None
+        while True:
+            page = gmail.list_messages(query, page_token, max_results=PAGE_SIZE)
+            page_token = page.get("nextPageToken")
+            found = [message["id"] for message in page.get("messages", [])]
+            yield found, not page_token and query == queries[-1]
+            if not page_token:
+                break
+
+
+def _recent(account: MailAccount) -> str:
+    """Return the search for recent mail.
 
     The window reaches back to the last sync when that is longer ago than the setting.
     """
@@ -178,8 +193,7 @@ def _scan_query(account: MailAccount) -> str:
     if account.last_sync_at is not None:
         away = datetime.now(UTC) - account.last_sync_at
         days = max(days, (away + timedelta(days=1)).days)
-    ours = " ".join(f'-label:"{name}"' for name in LABEL_NAMES.values())
-    return f"{INBOX_AND_SENT} newer_than:{days}d {ours}"
+    return f"{INBOX_AND_SENT} newer_than:{days}d"
 
 
 def _advance_cursor(account: MailAccount, history_id: int) -> None:

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from mail.gmail.errors import GmailUnavailable
 from mail.gmail.simulator.faults import Fault
+from mail.labels import LABEL_NAMES, LabelKey
 from mail.models import MailThread
 from mail.services.syncing import ingest
+from mail.services.syncing.labels import ensure_label
 from mail.services.syncing.sync import backfill_page, sync_mailbox
-from tests.mail.mail_kit import Mailbox, stored
+from tests.mail.mail_kit import Mailbox, letter, stored
 from tests.mail.mirror_machine import (
     ARRIVE_IN,
     DELIVERIES,
@@ -82,6 +84,20 @@ def test_lost_history_is_made_good_by_comparing(mailbox: Mailbox) -> None:
     sync(mailbox)
     run_ingests(mailbox)
     assert in_store(mailbox) == {kept: {"INBOX", "UNREAD", "STARRED"}, archived: {"UNREAD"}}
+
+
+def test_what_a_person_labelled_while_there_was_no_history_is_stored_too(mailbox: Mailbox) -> None:
+    mailbox.receive()
+    sync(mailbox)
+    run_ingests(mailbox)
+    label = ensure_label(mailbox.account, mailbox.gmail, LABEL_NAMES[LabelKey.FYI])
+    labelled = mailbox.receive(letter("Labelled by hand"))
+    mailbox.gmail.modify_message(labelled, add=[label])
+    mailbox.simulator.expire_history(mailbox.account.address)
+    sync(mailbox)
+    run_ingests(mailbox)
+    assert in_store(mailbox)[labelled] == {"INBOX", "UNREAD", label}
+    check_equal(mailbox)
 
 
 def test_a_backfill_that_gives_a_cursor_compares_what_was_stored_before(mailbox: Mailbox) -> None:
