@@ -48,5 +48,7 @@ def test_to_find_it_takes_one_query(system_firm: Firm) -> None:
     enqueue("noop")
     with CaptureQueriesContext(connection) as asked:
         enqueue("noop")
-    about_firms = [query["sql"] for query in asked if query["sql"].startswith("SELECT")]
+    # A notification, which is not due with every job, is a SELECT too.
+    queries = [query["sql"] for query in asked if query["sql"].startswith("SELECT")]
+    about_firms = [query for query in queries if "tenants_firm" in query]
     assert len(about_firms) == 1
