@@ -34,7 +34,7 @@ _PATTERNS = (
         r"\s{0,3}[:=]\s{0,3}(?:\"[^\"]{0,2000}\"?|'[^']{0,2000}'?|[^\s\"',;&]{1,2000})"
     ),
     # PostgreSQL quotes the whole row that breaks a constraint, where no row level security hides it.
-    re.compile(r"(?<=Failing row contains )\([\s\S]{0,20000}?(?:\)\.(?=\n|\Z)|\Z)"),
+    re.compile(r"(?<=Failing row contains )\((?:[^)]|\)(?!\.(?:\n|\Z))){0,20000}(?:\)\.)?"),
     _ADDRESS,
     re.compile(r"(?<=://)[^\s/@:]{1,200}:[^\s/@]{1,200}(?=@)"),
 )
