@@ -96,14 +96,18 @@ class Heartbeat:
         outage = Outage(self._state.rng, self._state.halt)
         pause = lease_seconds() / HEARTBEATS_PER_LEASE
         next_at = time.monotonic()
-        while not self._state.halt.wait(TICK_SECONDS if self._has_beaten.is_set() else 0.0):
+        tick = 0.0
+        while not self._state.halt.wait(tick):
+            tick = TICK_SECONDS
             self._pool.rebuffer_stalled()
             try:
-                if time.monotonic() >= next_at:
-                    next_at = time.monotonic() + pause
+                begun_at = time.monotonic()
+                if begun_at >= next_at:
                     with self._beating:
                         if not self._state.halt.is_set():
                             self._beat()
+                    # One that failed is due at once: the outage paces it.
+                    next_at = begun_at + pause
                     self._has_beaten.set()
                 self._mark_processing()
                 self._pass_on_cancel_requests()

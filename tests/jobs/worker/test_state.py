@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import OperationalError
 
+from jobs.conf import lease_seconds
 from jobs.engine.lease import heartbeat as send_heartbeat
 from jobs.execution import events
 from jobs.execution.events import Event
 from jobs.models import Worker
 from jobs.worker import heartbeat, maintenance
+from jobs.worker.heartbeat import HEARTBEATS_PER_LEASE
 from jobs.worker.worker import WorkerLoop, WorkerOptions
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
@@ -44,6 +48,28 @@ def test_a_worker_that_lost_a_thread_ends_and_claims_nothing_more(
     # Its row stays until its lease ends and others rescue its jobs.
     held = [UUID(str(row.id)) for row in Worker.objects.all()]
     assert held == [loop.state.worker_id]
+
+
+@pytest.mark.req("W-04")
+def test_a_worker_whose_first_heartbeat_is_cut_off_begins_with_the_next_at_once(
+    queue: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats: list[UUID] = []
+
+    def cut_at_first(worker_id: UUID, rss_bytes: int) -> bool:
+        beats.append(worker_id)
+        if len(beats) == 1:
+            raise OperationalError("the connection is lost")
+        return send_heartbeat(worker_id, rss_bytes)
+
+    monkeypatch.setattr(heartbeat, "heartbeat", cut_at_first)
+    begun_at = time.monotonic()
+
+    worker_loop().run()
+
+    # Long before the next one would have been due.
+    assert time.monotonic() - begun_at < lease_seconds() / HEARTBEATS_PER_LEASE / 2
+    assert len(beats) == 2
 
 
 @pytest.mark.req("W-03")
