@@ -158,7 +158,7 @@ def open_case(
     context = mail_context(target, messages, own_addresses(account), history)
     asked = enabled_rules(account)
     rules = matching_rules(account, target, among=asked)
-    unseen = held_unseen(account, messages, target, thread.classified_upto_id, among=asked)
+    unseen = held_unseen(account, thread, messages, target, among=asked)
     blocked = is_blocked(target.sender_address, contacts_for(account))
     return Case(thread, messages, target, context, rules, blocked, unseen)
 

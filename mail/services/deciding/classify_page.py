@@ -127,7 +127,7 @@ def _open_docket(account: MailAccount, message_ids: Sequence[UUID]) -> Docket:
         context = mail_context(target, messages, owners, histories.get(target.pk))
         held = matching_rules(account, target, among=rules)
         blocked = is_blocked(target.sender_address, contacts)
-        unseen = held_unseen(account, messages, target, thread.classified_upto_id, among=rules)
+        unseen = held_unseen(account, thread, messages, target, among=rules)
         docket.cases.append(Case(thread, messages, target, context, held, blocked, unseen))
     return docket
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
-from uuid import UUID
 
-from mail.models import Decision, MailAccount, Message, Rule
+from mail.models import Decision, MailAccount, MailThread, Message, Rule
 from mail.services.mailboxes.modes import to_be_labelled
 from mail.services.rules.rules import AskedRule, matching_rules, request_actions
 from mail.services.timelines.threads import is_discarded
@@ -17,28 +16,35 @@ Held = tuple[Message, list[Rule]]
 
 def held_unseen(
     account: MailAccount,
+    thread: MailThread,
     messages: Sequence[Message],
     target: Message,
-    upto_id: UUID | None,
     *,
     among: Sequence[AskedRule],
 ) -> list[Held]:
     """Return what of a thread no verdict has seen, beside its target, and the rules that hold for it.
 
-    `messages` are the thread's, newest first, and the last verdict saw those from `upto_id` on.
-    What is not in the inbox is left alone. Must run in the firm's scope.
+    `messages` are the thread's, newest first. What is not in the inbox is left alone, and so is all
+    where the newest message that the last verdict saw is deleted. Must run in the firm's scope.
     """
-    unseen = takewhile(lambda one: one.pk != upto_id, messages)
+    unseen = takewhile(lambda one: one.pk != thread.classified_upto_id, messages)
     ids = [
         one.pk
         for one in unseen
         if one.pk != target.pk and "INBOX" in one.labels and not (one.outgoing or is_discarded(one))
     ]
-    if not ids or not among:
+    if not ids or not among or _lost_its_place(thread):
         return []
     rows = Message.objects.filter(pk__in=ids).defer("text", "html", "hidden_text")
     held = [(row, matching_rules(account, row, among=among)) for row in rows.order_by("pk")]
     return [(message, rules) for message, rules in held if rules]
+
+
+def _lost_its_place(thread: MailThread) -> bool:
+    """Say whether the thread was judged, up to a message that is deleted since."""
+    if thread.classified_upto_id is not None:
+        return False
+    return bool(thread.classification) or Decision.objects.filter(message__thread=thread).exists()
 
 
 def act_by_rules(

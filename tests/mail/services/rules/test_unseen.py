@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mail.labels import LabelKey
-from mail.models import Action, ActionType, Rule
+from mail.models import Action, ActionType, MailThread, Rule
 from mail.services.mailboxes.modes import suggest_only
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import give_label, prepared, rule, synced
@@ -95,3 +95,28 @@ def test_what_the_person_says_of_the_thread_has_rules_act_on_nothing_more(ready:
     give_label(ready, invoice, LabelKey.WAITING)
     synced(ready)
     assert starred(ready) == [invoice]
+
+
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_old_mail_is_left_alone_where_what_the_last_verdict_saw_is_deleted(
+    ready: Mailbox, is_sure: bool
+) -> None:
+    with firm_scope(ready.firm):
+        Rule.objects.update(enabled=False)
+    arrives(ready, 0, "Bills <bills@supplier.example>")
+    synced(ready)
+    last = arrives(ready, 1, "Ben <ben@acme.example>")
+    synced(ready)
+    with firm_scope(ready.firm):
+        Rule.objects.update(enabled=True)
+        if not is_sure:
+            MailThread.objects.update(classification="")
+    messages = ready.gmail._resources.messages
+    ready.gmail._execute(messages.delete(userId="me", id=last))
+    synced(ready)
+    with firm_scope(ready.firm):
+        assert MailThread.objects.get().classified_upto_id is None
+
+    arrives(ready, 2, "Ben <ben@acme.example>")
+    synced(ready)
+    assert starred(ready) == []
