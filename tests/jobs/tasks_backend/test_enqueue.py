@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
 from django.test import override_settings
 
@@ -17,7 +18,7 @@ from jobs.operations.schedules import create_schedule
 from jobs.payload_validator import SECRET_KEYS
 from jobs.queue import enqueue
 from jobs.states import Priority, Status
-from jobs.tasks_backend import MailroomBackend, MailroomTask
+from jobs.tasks_backend import MailroomBackend, MailroomTask, types
 from jobs.tasks_backend.calls import job_priority
 from jobs.testing import assert_enqueued, drain, enqueued, frozen_time, run_job, run_schedules
 from tenants.errors import MissingTenant
@@ -285,6 +286,20 @@ def test_a_backend_that_derives_from_this_one_is_this_one(
     path = backend if isinstance(backend, str) else f"{backend.__module__}.{backend.__qualname__}"
     with override_settings(TASKS={"default": {"BACKEND": path, "QUEUES": ["own"]}}):
         assert ("own" in registry.queue_names()) is is_ours
+
+
+def test_a_backend_that_cannot_be_imported_yet_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_early(path: str) -> object:
+        raise ImproperlyConfigured("its own settings come later")
+
+    path = f"{Counting.__module__}.{Counting.__qualname__}"
+    with override_settings(TASKS={"default": {"BACKEND": path, "QUEUES": ["own"]}}):
+        with monkeypatch.context() as early:
+            early.setattr(types, "import_string", too_early)
+            assert "own" not in registry.queue_names()
+        assert "own" in registry.queue_names()
 
 
 def test_a_task_of_another_backend_can_be_sent_here():
