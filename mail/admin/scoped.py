@@ -93,7 +93,7 @@ class ScopedAdmin(TenantOperationsAdmin, MailAdmin):
         """Allow the owner of the mailbox besides who has the role; a new row, who may make any."""
         if row is None:
             return super().may(request, operation) and may_make_any(request)
-        owner = None if row is None or row.account is None else row.account.owner_id
+        owner = None if row.account is None else row.account.owner_id
         if owner is not None and owner == request.user.pk:
             return access_in(request).may(Role.VIEWER, row.firm_id)
         return super().may(request, operation, row)

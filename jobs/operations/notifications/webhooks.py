@@ -44,10 +44,10 @@ KEY_PREFIX = "whsec_"
 LONGEST_RETRY_AFTER_SECONDS = 86_400.0
 # What Discord takes in one message.
 MAX_DISCORD_LENGTH = 2000
-# Refusals that a later attempt may not meet.
 # After these attempts it waits no less than without Retry-After: ten that are a second apart would
 # not outlast any outage.
 OBEYED_ATTEMPTS = 5
+# Refusals that a later attempt may not meet.
 _TEMPORARY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
