@@ -40,7 +40,7 @@ from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import may_label
 from mail.services.operation import locked_row
 from mail.services.rules.rules import enabled_rules, matching_rules
-from mail.services.rules.unseen import Held, act_by_rules, held_unseen
+from mail.services.rules.unseen import Held, act_by_rules, held_unseen, lock_for_answers
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import newest_first, newest_to_answer
 from tenants.scope import firm_scope
@@ -65,6 +65,11 @@ class Case:
     def reopened(self) -> bool:
         """Whether the thread has a newer message than its last verdict saw."""
         return self.thread.classified_upto_id != self.messages[0].pk
+
+    @property
+    def held(self) -> list[Held]:
+        """The messages on which rules may act, the target first."""
+        return [(self.target, self.rules), *self.unseen]
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,7 @@ def classify_thread(
         return case.asresult_of()
     verdict, source = judge(case, classifier)
     with firm_scope(account.firm_id):
+        lock_for_answers(account, case.held)
         if _is_overtaken(case):
             return Skipped("The thread was judged meanwhile, with newer mail").asresult_of()
         decision = decide(account, case, verdict, source=source, job_id=job_id)
@@ -208,12 +214,8 @@ def decide(
         classified_upto=case.messages[0],
     )
     _note_retriage(account, case)
-    record_event(
-        EventType.CLASSIFIED,
-        account,
-        message=case.target,
-        detail=event_detail(decision, previous=case.thread.classification),
-    )
+    detail = event_detail(decision, previous=case.thread.classification)
+    record_event(EventType.CLASSIFIED, account, message=case.target, detail=detail)
     acts = may_label(account, case.target)
     if acts:
         relabel_thread(decision, case.messages)
@@ -226,12 +228,7 @@ def decide(
 
 
 def new_decision(
-    account: MailAccount,
-    case: Case,
-    verdict: Classification,
-    *,
-    source: str,
-    job_id: UUID,
+    account: MailAccount, case: Case, verdict: Classification, *, source: str, job_id: UUID
 ) -> Decision:
     """Return the decision that keeps this verdict, not stored yet."""
     return Decision(

@@ -47,7 +47,7 @@ from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import to_be_labelled
 from mail.services.queueing import enqueue_label_page
 from mail.services.rules.rules import enabled_rules, matching_rules
-from mail.services.rules.unseen import act_by_rules, held_unseen
+from mail.services.rules.unseen import act_by_rules, held_unseen, lock_for_answers
 from mail.services.timelines.events import record_events
 from mail.services.timelines.threads import newest_to_answer
 from tenants.scope import firm_scope
@@ -156,6 +156,7 @@ def _decide(
 ) -> list[Decision]:
     """Store the verdicts, the threads' new states, the events, and the label changes with a job."""
     by_thread = {one[0].thread.pk: one for one in judged}
+    lock_for_answers(account, [held for case, *_ in by_thread.values() for held in case.held])
     locked = (
         MailThread.objects.filter(pk__in=by_thread).select_for_update(no_key=True).order_by("pk")
     )

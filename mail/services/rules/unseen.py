@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from mail.models import Decision, MailAccount, MailThread, Message, Rule
+from mail.models import ActionType, Decision, MailAccount, MailThread, Message, Rule
 from mail.services.mailboxes.modes import to_be_labelled
+from mail.services.operation import locked_row
 from mail.services.rules.rules import AskedRule, matching_rules, request_actions
 from mail.services.timelines.threads import is_discarded
 
@@ -45,6 +46,16 @@ def _lost_its_place(thread: MailThread) -> bool:
     if thread.classified_upto_id is not None:
         return False
     return bool(thread.classification) or Decision.objects.filter(message__thread=thread).exists()
+
+
+def lock_for_answers(account: MailAccount, held: Iterable[Held]) -> None:
+    """Lock the mailbox where `act_by_rules` may: before the threads, as who stores mail does.
+
+    Must run in the firm's scope.
+    """
+    # Rows come from imports and from other versions, in whatever shape.
+    if any(ActionType.AUTO_REPLY in str(rule.actions) for _, rules in held for rule in rules):
+        locked_row(account)
 
 
 def act_by_rules(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.db import connection
 
-from mail.models import Decision
+from mail.models import Decision, OutboundMessage, Rule
+from mail.services.deciding import classify, classify_page
 from mail.services.deciding.classify import decide, judge, open_case
 from mail.services.syncing.ingest import ingest_message
 from tenants.scope import firm_scope
+from tests.mail.draft_kit import rule
 from tests.mail.mail_kit import FixedClassifier, Mailbox, letter, stored
 from tests.support.databases import is_waited_for, postgresql_only
 from tests.support.waiting import wait_until
@@ -44,3 +46,39 @@ def test_mail_stored_while_its_thread_is_judged_is_no_deadlock(mailbox: Mailbox)
         assert ingested.result()["created"]
     assert [decision.message_id for decision in stored(Decision)] == [message.pk]
     assert len(mailbox.messages()) == 2
+
+
+@pytest.mark.parametrize("by_page", [False, True])
+def test_nor_is_it_where_a_rule_answers(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch, by_page: bool
+) -> None:
+    with firm_scope(mailbox.firm):
+        rule(mailbox, category="needs_response")
+        Rule.objects.update(actions=[{"action": "auto_reply", "parameters": {"body": "Thanks."}}])
+    mailbox.receive(letter(message_id="<first@customer.example>"))
+    (message,) = mailbox.store_all()
+    answer = mailbox.receive(letter("Re: Question", reply_to_id="<first@customer.example>"))
+    account, job = mailbox.account, uuid4()
+
+    def ingest() -> dict[str, Any]:
+        try:
+            return ingest_message(account, mailbox.gmail, answer)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        ingests: list[Future[dict[str, Any]]] = []
+
+        def ingest_now(decision: Decision) -> None:
+            ingests.append(pool.submit(ingest))
+            wait_until(is_waited_for, "the ingest waits for the thread, or the mailbox")
+
+        module = classify_page if by_page else classify
+        monkeypatch.setattr(module, "follow_decision", ingest_now)
+        if by_page:
+            classify_page.classify_page(account, [message.pk], FixedClassifier(), job_id=job)
+        else:
+            thread_id = message.thread_id
+            classify.classify_thread(account, thread_id, message.pk, FixedClassifier(), job_id=job)
+        assert ingests[0].result()["created"]
+    assert [reply.kind for reply in stored(OutboundMessage)] == ["reply"]
