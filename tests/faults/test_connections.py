@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from random import Random
 
 import pytest
@@ -191,26 +191,24 @@ def cut_all() -> None:
 
 
 @contextmanager
-def connection_limit(limit: int) -> Iterator[None]:
+def altered(setting: str, back: str) -> Iterator[None]:
+    """Let new sessions of the database have this setting, inside the block."""
+    name = connection.ops.quote_name(connection.settings_dict["NAME"])
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER DATABASE {name} {setting}")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER DATABASE {name} {back}")
+
+
+def connection_limit(limit: int) -> AbstractContextManager[None]:
     """Let the database take no more connections than that, inside the block."""
-    name = connection.ops.quote_name(connection.settings_dict["NAME"])
-    with connection.cursor() as cursor:
-        cursor.execute(f"ALTER DATABASE {name} CONNECTION LIMIT {limit}")
-    try:
-        yield
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute(f"ALTER DATABASE {name} CONNECTION LIMIT -1")
+    return altered(f"CONNECTION LIMIT {limit}", "CONNECTION LIMIT -1")
 
 
-@contextmanager
-def read_only() -> Iterator[None]:
-    """Let new sessions of the database write nothing, inside the block; this one's goes on."""
-    name = connection.ops.quote_name(connection.settings_dict["NAME"])
-    with connection.cursor() as cursor:
-        cursor.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-    try:
-        yield
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+def read_only() -> AbstractContextManager[None]:
+    """Let new sessions write nothing, inside the block; this one's goes on."""
+    setting = "default_transaction_read_only"
+    return altered(f"SET {setting} = on", f"RESET {setting}")

@@ -22,6 +22,14 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.django_db(transaction=True), postgresql_only]
 
 
+def ingest(mailbox: Mailbox, gmail_message_id: str) -> dict[str, Any]:
+    """Store a message on a thread of its own."""
+    try:
+        return ingest_message(mailbox.account, mailbox.gmail, gmail_message_id)
+    finally:
+        connection.close()
+
+
 def test_mail_stored_while_its_thread_is_judged_is_no_deadlock(mailbox: Mailbox) -> None:
     mailbox.receive(letter(message_id="<first@customer.example>"))
     (message,) = mailbox.store_all()
@@ -31,17 +39,11 @@ def test_mail_stored_while_its_thread_is_judged_is_no_deadlock(mailbox: Mailbox)
     verdict, source = judge(case, FixedClassifier())
     answer = mailbox.receive(letter("Re: Question", reply_to_id="<first@customer.example>"))
 
-    def ingest() -> dict[str, Any]:
-        try:
-            return ingest_message(account, mailbox.gmail, answer)
-        finally:
-            connection.close()
-
     with ThreadPoolExecutor(1) as pool:
         # The decision refers to the mailbox: the database looks for that one at the commit.
         with firm_scope(mailbox.firm):
             decide(account, case, verdict, source=source, job_id=job)
-            ingested = pool.submit(ingest)
+            ingested = pool.submit(ingest, mailbox, answer)
             wait_until(is_waited_for, "the ingest waits for the thread")
         assert ingested.result()["created"]
     assert [decision.message_id for decision in stored(Decision)] == [message.pk]
@@ -60,17 +62,11 @@ def test_nor_is_it_where_a_rule_answers(
     answer = mailbox.receive(letter("Re: Question", reply_to_id="<first@customer.example>"))
     account, job = mailbox.account, uuid4()
 
-    def ingest() -> dict[str, Any]:
-        try:
-            return ingest_message(account, mailbox.gmail, answer)
-        finally:
-            connection.close()
-
     with ThreadPoolExecutor(1) as pool:
         ingests: list[Future[dict[str, Any]]] = []
 
         def ingest_now(decision: Decision) -> None:
-            ingests.append(pool.submit(ingest))
+            ingests.append(pool.submit(ingest, mailbox, answer))
             wait_until(is_waited_for, "the ingest waits for the thread, or the mailbox")
 
         module = classify_page if by_page else classify
