@@ -171,7 +171,7 @@ class NewJobAdmin(TenantOperationsAdmin):
         context = {
             **self.admin_site.each_context(request),
             "title": "New job",
-            "opts": self.opts,
+            "content_title": "New job",
             "categories": categories,
         }
         return TemplateResponse(request, "admin/jobs/jobqueue/new.html", context)

@@ -16,7 +16,7 @@ from jobs.models import JobQueue
 from jobs.registry import JobPayload, job
 from tenants.models import Role
 from tests.jobs.admin.conftest import FirmRows, browser_of
-from tests.jobs.admin.pages import audit_entries, messages_of
+from tests.jobs.admin.pages import audit_entries, crumbs, messages_of
 from tests.queue_kit import row, rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-03", "O-08")]
@@ -85,7 +85,9 @@ def payload_of(found: JobQueue) -> dict[str, Any]:
 def test_the_list_leads_to_the_types_and_a_type_to_its_form(developer: Client) -> None:
     listing = developer.get(reverse("admin:jobs_jobqueue_changelist")).content.decode()
     assert reverse(CHOOSE) in listing
-    types = developer.get(reverse(CHOOSE)).content.decode()
+    choice = developer.get(reverse(CHOOSE))
+    assert crumbs(choice) == ["New job"]
+    types = choice.content.decode()
     assert address() in types
     assert "Ship an order." in types
     assert "cheapest" not in types
