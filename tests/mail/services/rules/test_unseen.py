@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 
 from mail.labels import LabelKey
-from mail.models import Action, ActionType, MailThread, Rule
+from mail.models import Action, ActionType, MailThread, Message, Rule
+from mail.services.deciding.classify import Case, open_case
 from mail.services.mailboxes.modes import suggest_only
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import give_label, prepared, rule, synced
@@ -77,6 +79,19 @@ def test_what_is_not_in_the_inbox_or_the_owners_own_is_left_alone(ready: Mailbox
     arrives(ready, 2, "Ben <ben@acme.example>")
     synced(ready)
     assert starred(ready) == []
+
+
+def test_what_was_archived_before_its_thread_was_judged_is_left_alone(ready: Mailbox) -> None:
+    invoice = arrives(ready, 0, "Bills <bills@supplier.example>")
+    arrives(ready, 1, "Ben <ben@acme.example>")
+    *_, newest = ready.store_all()
+    account = ready.account
+    for labels, held in ((["INBOX"], [invoice]), (["UNREAD"], [])):
+        with firm_scope(ready.firm):
+            Message.objects.filter(gmail_message_id=invoice).update(labels=labels)
+            case = open_case(account, newest.thread_id, newest.pk, job_id=uuid4(), force=False)
+        assert isinstance(case, Case)
+        assert [message.gmail_message_id for message, _ in case.unseen] == held
 
 
 def test_a_mailbox_that_suggests_only_is_left_alone(ready: Mailbox) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -98,6 +100,25 @@ def test_what_a_person_labelled_while_there_was_no_history_is_stored_too(mailbox
     run_ingests(mailbox)
     assert in_store(mailbox)[labelled] == {"INBOX", "UNREAD", label}
     check_equal(mailbox)
+
+
+def test_there_is_no_cursor_before_that_was_looked_for(mailbox: Mailbox) -> None:
+    mailbox.receive()
+    sync(mailbox)
+    run_ingests(mailbox)
+    mailbox.simulator.expire_history(mailbox.account.address)
+    gmail = mailbox.gmail
+    list_messages = gmail.list_messages
+
+    def refuse_labelled(query: str, *args: Any, **options: Any) -> Any:
+        if "{label:" in query:
+            raise GmailUnavailable(status=503, reason="backendError")
+        return list_messages(query, *args, **options)
+
+    gmail.list_messages = refuse_labelled
+    with pytest.raises(GmailUnavailable):
+        sync_mailbox(mailbox.account, gmail)
+    assert mailbox.reload().history_cursor is None
 
 
 def test_a_backfill_that_gives_a_cursor_compares_what_was_stored_before(mailbox: Mailbox) -> None:
