@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from importlib.util import find_spec
 
 import django
@@ -58,6 +59,8 @@ class JobsConfig(AppConfig):
         autodiscover()
         watch_forks()
         _watch_poolers()
+        # The jobs of one bulk call are objects enough for a collection of all that was imported.
+        gc.freeze()
 
 
 def _watch_poolers() -> None:
