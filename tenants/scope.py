@@ -8,7 +8,7 @@ no network calls inside.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -76,49 +76,49 @@ def require_scope(what: str = "") -> Scope:
     return scope
 
 
-@contextmanager
-def firm_scope(firm: Firm | int, *, durable: bool = False, reading: bool = False) -> Iterator[None]:
+def firm_scope(
+    firm: Firm | int, *, durable: bool = False, reading: bool = False
+) -> AbstractContextManager[None]:
     """Work on the rows of one firm, in one transaction; `reading` as `all_firms` has it.
 
     Raises:
         RuntimeError: `durable` is set, and another transaction is open.
     """
     firm_id = firm if isinstance(firm, int) else firm.pk
-    with _beginning(reading=reading), _enter(Scope(frozenset([firm_id])), durable=durable):
-        yield
+    scope = _enter(Scope(frozenset([firm_id])), durable=durable)
+    return _reading(scope) if reading else scope
 
 
-@contextmanager
-def firms_scope(firm_ids: Iterable[int]) -> Iterator[None]:
+def firms_scope(firm_ids: Iterable[int]) -> AbstractContextManager[None]:
     """Work on the rows of several firms (a user's memberships), in one transaction."""
-    with _enter(Scope(frozenset(firm_ids))):
-        yield
+    return _enter(Scope(frozenset(firm_ids)))
 
 
-@contextmanager
-def all_firms(reason: str, *, reading: bool = False) -> Iterator[None]:
+def all_firms(reason: str, *, reading: bool = False) -> AbstractContextManager[None]:
     """Work on the rows of every firm, in one transaction; `reason` says why, for the reader.
 
     On SQLite it holds the file's only lock, save for `reading`, which must not write.
     """
     if not reason:
         raise ValueError("all_firms() needs a reason")
-    with _beginning(reading=reading), _enter(Scope(None, reason)):
-        yield
+    scope = _enter(Scope(None, reason))
+    return _reading(scope) if reading else scope
 
 
 @contextmanager
-def _beginning(*, reading: bool) -> Iterator[None]:
-    """Let a reading transaction that begins in the block take no lock of SQLite's."""
-    if not reading or connection.vendor != "sqlite":
-        yield
+def _reading(scope: AbstractContextManager[None]) -> Iterator[None]:
+    """Enter it; a transaction that begins with it takes no lock of SQLite's."""
+    if connection.vendor != "sqlite":
+        with scope:
+            yield
         return
     # To connect sets the mode.
     connection.ensure_connection()
     mode = connection.transaction_mode  # type: ignore[attr-defined]  # of the backend alone
     connection.transaction_mode = "DEFERRED"  # type: ignore[attr-defined]
     try:
-        yield
+        with scope:
+            yield
     finally:
         connection.transaction_mode = mode  # type: ignore[attr-defined]
 
@@ -126,7 +126,8 @@ def _beginning(*, reading: bool) -> Iterator[None]:
 @contextmanager
 def _enter(scope: Scope, *, durable: bool = False) -> Iterator[None]:
     outer = _scope.get()
-    nested = connection.in_atomic_block
+    # The proxy `connection` would search for it.
+    nested = transaction.get_connection().in_atomic_block
     token = _scope.set(scope)
     try:
         # A nested scope is a savepoint: an error caught outside it breaks no outer transaction.

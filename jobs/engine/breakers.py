@@ -74,12 +74,14 @@ def count_attempts(ended: Iterable[tuple[Claim | InFlightJob, Outcome]]) -> None
     The first failure makes the row: while all goes well, nothing is written. Attempts that were
     snoozed, released or canceled are not counted.
     """
-    rules = registry.breakers()
     # Of each attempt the job and its failure's fingerprint, None when it completed.
     attempts: dict[BreakerKey, list[tuple[UUID, str | None]]] = defaultdict(list)
+    rules: dict[str, Breaker] = {}
     for claim, outcome in ended:
-        if claim.job_type not in rules:
+        rule = registry.breaker_of(claim.job_type)
+        if rule is None:
             continue
+        rules[claim.job_type] = rule
         key = BreakerKey(claim.firm_id, claim.job_type, claim.limit_key or "")
         if isinstance(outcome, Completed):
             attempts[key].append((claim.job_id, None))

@@ -39,6 +39,8 @@ HANDLER_LOCK_TIMEOUT_MILLISECONDS = 1000
 # not see SQL that ends it.
 SAME_TRANSACTION = f"current_setting('{FIRMS_SETTING}', true) <> ''"
 
+NOT_ASKED_TO_STOP = "AND j.cancel_requested_at IS NULL"
+
 COLUMNS = {
     "id": Column.UUID,
     "token": Column.BIGINT,
@@ -83,17 +85,24 @@ def complete_in_scope(settlement: Settlement) -> bool:
     HANDLER_LOCK_TIMEOUT_MILLISECONDS.
     """
     dialect = dialects.current()
-    table = _rows(_plain([settlement])) if dialect.has_pipelines else []
-    if not table:
+    plain = _plain([settlement])
+    if not plain:
         return False
-    rows = dialect.row_sql("r", COLUMNS)
-    sql = _sql(rows, dialect.now_sql(), in_scope=True)
-    return bool(fetch_in_scope(sql, dialect.values(COLUMNS, table[0])))
+    [row] = _rows(plain)
+    rows, params = dialect.row_sql("r", COLUMNS), dialect.values(COLUMNS, row)
+    if dialect.has_pipelines:
+        sql = _sql(rows, dialect.now_sql(), in_scope=True)
+        return bool(fetch_in_scope(sql, params))
+    if not connection.connection.in_transaction:
+        return False
+    return bool(in_transaction(lambda: _complete_and_count(plain, rows, params, NOT_ASKED_TO_STOP)))
 
 
-def _complete_and_count(plain: Sequence[Settlement], rows: str, params: list[Any]) -> set[int]:
+def _complete_and_count(
+    plain: Sequence[Settlement], rows: str, params: list[Any], condition: str = ""
+) -> set[int]:
     """Write the rows and the counters in the open transaction, in two statements; return the tokens."""
-    sql = _update_sql(rows, dialects.current().now_sql(), returning="-lease_token")
+    sql = _update_sql(rows, dialects.current().now_sql(), condition, returning="-lease_token")
     written = {token for (token,) in fetch(sql, params, prepared=True)}
     count(
         Counted(
@@ -110,13 +119,12 @@ def _complete_and_count(plain: Sequence[Settlement], rows: str, params: list[Any
 
 
 def _plain(settlements: Sequence[Settlement]) -> list[Settlement]:
-    breakers = registry.breakers()
     return [
         one
         for one in settlements
         if isinstance(one.outcome, Completed)
         and one.claim.lock_key is None
-        and one.claim.job_type not in breakers
+        and registry.breaker_of(one.claim.job_type) is None
     ]
 
 
@@ -140,7 +148,7 @@ def _sql(rows: str, now: str, *, in_scope: bool = False) -> str:
     waited = dialect.seconds_between_sql("j.scheduled_at", "j.claimed_at")
     condition = reset = ""
     if in_scope:
-        condition = f"AND j.cancel_requested_at IS NULL AND {SAME_TRANSACTION}"
+        condition = f"{NOT_ASKED_TO_STOP} AND {SAME_TRANSACTION}"
         # Set and reset by the statement itself: it is the only one that a handler's transaction adds.
         milliseconds = f"'{HANDLER_LOCK_TIMEOUT_MILLISECONDS}ms'"
         rows += f", (SELECT set_config('lock_timeout', {milliseconds}, true) OFFSET 0) AS limited"

@@ -124,10 +124,11 @@ def complete(claim: Claim, outcome: Completed, *, ran_seconds: float) -> Release
         Fatal: the handler has ended the transaction itself.
     """
     settlement = Settlement(claim, outcome, ran_seconds)
+    database = transaction.get_connection()
     try:
         if complete_in_scope(settlement):
             released = ReleasedCapacity.of_jobs([claim])
-            transaction.on_commit(lambda: notify_settled([claim.job_id]), robust=True)
+            database.on_commit(lambda: notify_settled([claim.job_id]), robust=True)
         else:
             released = in_transaction(lambda: _complete(settlement))
     except OperationalError as error:
@@ -136,7 +137,7 @@ def complete(claim: Claim, outcome: Completed, *, ran_seconds: float) -> Release
         raise LeaseLost(
             f"another transaction keeps job {claim.job_id} locked: nothing was written"
         ) from error
-    transaction.on_commit(lambda: _completed_by_handlers.update({id(claim): claim}))
+    database.on_commit(lambda: _completed_by_handlers.update({id(claim): claim}))
     return released
 
 

@@ -180,8 +180,12 @@ def run(sql: str, params: list[Any], *, prepared: bool = False) -> int:
 
 def fetch_in_scope(sql: str, params: list[Any], *, prepared: bool = True) -> list[tuple[Any, ...]]:
     """Run a statement in the caller's transaction, which sees the rows of the firms in scope only."""
-    with _engine():
-        return fetch(sql, params, prepared=prepared)
+    database = transaction.get_connection()
+    # Not closed: of the connection's kept one there is no other.
+    cursor = dialects.current().kept_cursor(database) if prepared else database.cursor()
+    cursor.execute(sql, params)
+    rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def run_alone(

@@ -274,13 +274,10 @@ def types_in_queue(queue: str) -> list[str]:
     return sorted(declared.union(*(finder.types_sent_to(queue) for finder in _finders)))
 
 
-def breakers() -> dict[str, Breaker]:
-    """Return the declared breakers, by the names of their types."""
-    return {
-        declared.name: declared.breaker
-        for declared in _types.values()
-        if declared.breaker is not None
-    }
+def breaker_of(name: str) -> Breaker | None:
+    """Return the breaker that the type declares, None where it declares none."""
+    declared = _types.get(name)
+    return None if declared is None else declared.breaker
 
 
 def autodiscover() -> None:

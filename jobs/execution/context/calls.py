@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cached_property
-from threading import Event
 from time import monotonic
 from typing import Any, ParamSpec, TypeVar, overload
 from uuid import UUID
@@ -249,8 +248,7 @@ class JobCalls:
         self._fan_outs[job_type] += 1
         return f"then:{job_type}:{self._fan_outs[job_type]}"
 
-    @contextmanager
-    def transaction(self) -> Iterator[JobTransaction]:
+    def transaction(self) -> AbstractContextManager[JobTransaction]:
         """Commit what the block writes, and the job's completion with `tx.result`, together.
 
         The block runs with the firm in scope. Keep it short and without network calls: on SQLite
@@ -264,18 +262,15 @@ class JobCalls:
             Fatal: `tx.result` cannot be stored.
         """
         self._refuse_in_loop("run_in_transaction(…)")
-        with self._completing(Event()) as tx:
-            yield tx
+        return self._completing(lambda: False)
 
-    @contextmanager
-    def _completing(self, given_up: Event) -> Iterator[JobTransaction]:
+    def _completing(self, given_up: Callable[[], bool]) -> AbstractContextManager[JobTransaction]:
         def check() -> None:
             self._check_lease()
-            if self.is_cancelled or given_up.is_set():
+            if self.is_cancelled or given_up():
                 raise LeaseLost(f"job {self.job_id} was asked to stop: nothing was written")
 
-        with completing(self._claim, self._signals, self._begun, check) as tx:
-            yield tx
+        return completing(self._claim, self._signals, self._begun, check)
 
     def _checkpoint(self, twin: str) -> None:
         """Raise in a handler that must stop, or that would block its event loop."""

@@ -87,7 +87,7 @@ class JobContext(JobCalls):
         given_up = Event()
 
         def work() -> T:
-            with self._completing(given_up) as tx:
+            with self._completing(given_up.is_set) as tx:
                 return function(tx, *args)
 
         try:

@@ -8,14 +8,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
 from jobs.engine.current_job import Signals
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Completed
-from jobs.engine.settle import complete
+from jobs.engine.settle import complete, is_completed
 from jobs.engine.steps import NotStorable, to_json
 from jobs.engine.wakeup import wake
 from jobs.errors import Fatal, JobTimeout, LeaseLost, WrongPlace
@@ -45,16 +45,11 @@ def completing(
     as JobTimeout where it came too late to undo anything.
     """
     tx = JobTransaction()
-    committed = False
-
-    def note_commit() -> None:
-        nonlocal committed
-        committed = True
-
     try:
         check()
         # A timeout raised in the middle of a rollback would make SQLite commit instead.
-        with ExitStack() as shield, _outermost(claim.firm_id):
+        with ExitStack() as shield, ExitStack() as scope:
+            _begin(scope, claim.firm_id)
             try:
                 yield tx
             finally:
@@ -66,10 +61,9 @@ def completing(
             except LeaseLost:
                 signals.completion_refused = True
                 raise
-            transaction.on_commit(note_commit)
             transaction.on_commit(lambda: _admit(claim, released_capacity), robust=True)
     except BaseException as error:
-        if not committed and (signals.timed_out or isinstance(error, JobTimeout)):
+        if not is_completed(claim) and (signals.timed_out or isinstance(error, JobTimeout)):
             raise LeaseLost(
                 f"job {claim.job_id} ran into its timeout: nothing was written"
             ) from error
@@ -92,18 +86,17 @@ def completed(claim: Claim, result: Any) -> Completed:
         raise Fatal(f"the handler of {claim.job_type} returned a result that {error}") from error
 
 
-@contextmanager
-def _outermost(firm_id: int) -> Iterator[None]:
+def _begin(scope: ExitStack, firm_id: int) -> None:
+    """Begin the transaction, which ends with the stack."""
     refused = "ctx.transaction() must be the outermost transaction: leave the open one first"
-    if not connection.in_atomic_block and in_transaction(transaction.get_connection()):
+    database = transaction.get_connection()
+    if not database.in_atomic_block and in_transaction(database):
         # Without autocommit, the block below would commit nothing.
         raise WrongPlace(refused)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(firm_scope(firm_id, durable=True))
-        except RuntimeError as error:
-            raise WrongPlace(refused) from error
-        yield
+    try:
+        scope.enter_context(firm_scope(firm_id, durable=True))
+    except RuntimeError as error:
+        raise WrongPlace(refused) from error
 
 
 def _admit(claim: Claim, released_capacity: ReleasedCapacity) -> None:
