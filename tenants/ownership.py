@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from django.apps import apps
@@ -39,13 +40,7 @@ def owned_tables() -> list[OwnedTable]:
         for model in apps.get_models()
         if issubclass(model, FirmOwned) and model is not AuditEntry and model._meta.managed
     ]
-    # A sorter yields predecessors first: here, the tables that refer to this one.
-    sorter: TopologicalSorter[type[models.Model]] = TopologicalSorter(dict.fromkeys(owned, ()))
-    for model in owned:
-        for field in _references(model):
-            if not field.null and field.related_model is not model:
-                sorter.add(field.related_model, model)
-    order = {model: place for place, model in enumerate(sorter.static_order())}
+    order = {model: place for place, model in enumerate(_deletion_order(owned))}
     return [
         OwnedTable(
             model._meta.db_table,
@@ -58,6 +53,31 @@ def owned_tables() -> list[OwnedTable]:
         )
         for model in sorted(owned, key=order.__getitem__)
     ]
+
+
+def _deletion_order(owned: list[type[models.Model]]) -> list[type[models.Model]]:
+    """Return the models, those that refer to others before these.
+
+    A row that goes with another, though its column may be null, may be nothing without it: it goes
+    first, too, where no circle of such columns forbids that.
+    """
+    before: dict[type[models.Model], set[type[models.Model]]] = {model: set() for model in owned}
+    nullable = []
+    for model in owned:
+        for field in _references(model):
+            if field.related_model is model:
+                continue
+            if not field.null:
+                before[field.related_model].add(model)
+            elif field.remote_field.on_delete is models.CASCADE:
+                nullable.append((field.related_model, model))
+    for target, model in nullable:
+        more = {**before, target: before[target] | {model}}
+        with suppress(CycleError):
+            TopologicalSorter(more).prepare()
+            before = more
+    # A sorter yields predecessors first: here, the tables that refer to this one.
+    return list(TopologicalSorter(before).static_order())
 
 
 def _references(model: type[models.Model]) -> list[Any]:

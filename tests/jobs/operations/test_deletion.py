@@ -387,6 +387,9 @@ def test_tables_come_before_those_they_refer_to() -> None:
     assert place["mail_attachment"] < place["mail_message"] < place["mail_mailaccount"]
     loose = {(one.table, column) for one in owned_tables() for column in one.loose}
     assert ("mail_mailthread", "classified_upto_id") in loose
+    # A question is about something: it is deleted, not cut off from what it is about.
+    assert place["mail_approval"] < place["mail_outboundmessage"] < place["mail_action"]
+    assert ("mail_approval", "outbound_id") not in loose
     assert "tenants_auditentry" not in place
 
 

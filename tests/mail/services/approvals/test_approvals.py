@@ -14,6 +14,7 @@ from django.core.mail import EmailMessage
 from django.db import connection
 from django.utils import timezone
 
+from jobs.operations.deletion import delete_firm
 from jobs.queue import enqueue
 from mail.errors import WrongState
 from mail.models import (
@@ -33,7 +34,7 @@ from mail.services.approvals.approvals import approve, ask_approval, expire_appr
 from mail.services.mailboxes.briefing import briefing_of
 from mail.services.sending.outbound_operations import cancel_outbound, send_again
 from tenants.audit import Actor
-from tenants.models import Role
+from tenants.models import Firm, Role
 from tenants.scope import firm_scope
 from tests.mail.approval_kit import audited, outbound_of, person, reread, waiting
 from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored
@@ -368,3 +369,12 @@ def test_a_message_whose_question_was_deleted_with_its_mail_does_not_wait_for_ev
     assert outbound_of(kept).status == "approved_pending"
     with pytest.raises(WrongState):
         send_again(done, reason="All the same")
+
+
+@pytest.mark.req("T-04")
+def test_a_firm_is_deleted_with_its_questions(box: Mailbox) -> None:
+    waiting_forward(box)
+    waiting(box)
+    delete_firm(box.firm, "closed")
+    drain()
+    assert not Firm.objects.filter(pk=box.firm.pk).exists()
