@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -55,7 +56,7 @@ def owned_tables() -> list[OwnedTable]:
     ]
 
 
-def _deletion_order(owned: list[type[models.Model]]) -> list[type[models.Model]]:
+def _deletion_order(owned: Iterable[type[models.Model]]) -> list[type[models.Model]]:
     """Return the models, those that refer to others before these.
 
     A row that goes with another, though its column may be null, may be nothing without it: it goes

@@ -16,6 +16,7 @@ from jobs.states import Category
 from mail.models import DataRequest, RequestKind, RequestStatus
 from mail.services.exports.erase import erase_step
 from mail.services.exports.requests import (
+    IN_FLIGHT_SECONDS,
     expire_exports,
     fail_request,
     fail_stranded,
@@ -26,7 +27,6 @@ from mail.services.exports.write import JobLease, export_step
 # What was done is not done again.
 RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=1, max_delay_seconds=300)
 EXPIRE_SECONDS = 3600
-IN_FLIGHT_SECONDS = 10.0
 
 
 class FirmExportPayload(JobPayload):
@@ -47,7 +47,7 @@ def _request(
     ctx: JobContext, kind: RequestKind, request_id: UUID | None, about_firm_id: int | None = None
 ) -> Iterator[DataRequest]:
     """Give the job's request; note it as failed once no further attempt will be made."""
-    request = request_of_job(ctx.firm_id, ctx.job_id, kind, request_id, about_firm_id)
+    request = request_of_job(_lease(ctx), kind, request_id, about_firm_id)
     if request is None:
         raise Cancel("There is no such request, or the firm it is about is gone")
     try:
@@ -60,8 +60,12 @@ def _request(
         raise
 
 
+def _lease(ctx: JobContext) -> JobLease:
+    return JobLease(ctx.job_id, ctx.firm_id, ctx.fence)
+
+
 def _export(request: DataRequest, ctx: JobContext) -> dict[str, Any]:
-    lease = JobLease(ctx.job_id, ctx.firm_id, ctx.fence)
+    lease = _lease(ctx)
     if request.status == RequestStatus.READY:
         return {"request_id": str(request.pk), "rows": sum(request.counts.values())}
     while (done := export_step(request.pk, lease)) is None:
@@ -102,7 +106,7 @@ def gdpr_export(payload: RequestPayload, ctx: JobContext) -> dict[str, Any]:
 )
 def erase_subject(payload: RequestPayload, ctx: JobContext) -> dict[str, Any]:
     """Erase a person: delete the mail that mentions them, and their address everywhere else."""
-    lease = JobLease(ctx.job_id, ctx.firm_id, ctx.fence)
+    lease = _lease(ctx)
     with _request(ctx, RequestKind.ERASE_SUBJECT, payload.request_id) as request:
         while not (step := erase_step(request.pk, lease)).is_over:
             ctx.heartbeat()

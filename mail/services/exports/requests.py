@@ -11,9 +11,10 @@ from django.contrib.auth import get_user_model
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from jobs.errors import Snooze
 from jobs.models import JobQueue
 from jobs.queue import enqueue
-from jobs.states import LIVE, Priority
+from jobs.states import IN_FLIGHT, LIVE, Priority
 from mail.errors import FaultyInput, ReasonMissing, WrongState
 from mail.models import (
     Connection,
@@ -25,13 +26,14 @@ from mail.models import (
 )
 from mail.services.exports.subjects import checked_address, pattern_of
 from mail.services.exports.suppression import suppress
-from mail.services.exports.write import LIFETIME, write_zip
+from mail.services.exports.write import LIFETIME, JobLease, write_zip
 from mail.services.operation import audit
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.encryption import encrypt_field
 from tenants.models import Firm, Membership
 from tenants.scope import all_firms, firm_scope
 
+IN_FLIGHT_SECONDS = 10.0
 _OPERATIONS = {
     RequestKind.FIRM_EXPORT: "firm.export",
     RequestKind.GDPR_EXPORT: "subject.export",
@@ -117,41 +119,49 @@ def _require_erasable(address: str) -> None:
 
 
 def request_of_job(
-    firm_id: int,
-    job_id: UUID,
-    kind: RequestKind,
-    request_id: UUID | None,
-    about_firm_id: int | None,
+    lease: JobLease, kind: RequestKind, request_id: UUID | None, about_firm_id: int | None
 ) -> DataRequest | None:
     """Return the request that a job works on; a `firm_export` without one makes it.
 
     None: there is none of this kind. Only the system firm's jobs are about another firm.
+
+    Raises:
+        LeaseLost: another attempt makes it now.
+        Snooze: the firm is to be deleted, and what its last jobs store would not be in the export.
     """
-    with firm_scope(firm_id):
+    with firm_scope(lease.firm_id):
         if request_id is not None:
             # Whoever enqueues by hand names any: what was to be exported is not erased.
             mine = DataRequest.objects.filter(pk=request_id, kind=kind)
             found: DataRequest | None = mine.first()
             return found
-        own = Firm.objects.get(pk=firm_id)
+        lease.require()
+        # Another attempt finds the same row.
+        made: DataRequest | None = DataRequest.objects.filter(job_id=lease.job_id).first()
+        if made is not None:
+            return made
+        own = Firm.objects.get(pk=lease.firm_id)
         about: Firm | None = own
         if own.is_system:
             about = None if about_firm_id is None else Firm.objects.filter(pk=about_firm_id).first()
-        if about is None:
-            return None
-        # The job's id: another attempt finds the same row.
-        request: DataRequest = DataRequest.objects.get_or_create(
-            pk=job_id,
-            defaults={
-                "firm_id": firm_id,
-                "kind": RequestKind.FIRM_EXPORT,
-                "about_firm_id": about.pk,
-                "about_firm": about.slug,
-                "requested_by_name": SERVICE.name,
-                "job_id": job_id,
-            },
-        )[0]
-        return request
+        return None if about is None else _own_request(lease, about)
+
+
+def _own_request(lease: JobLease, about: Firm) -> DataRequest:
+    if not about.active:
+        with all_firms("the jobs of a firm that the system firm exports"):
+            last = JobQueue.objects.filter(firm_id=about.pk, status__in=IN_FLIGHT)
+            if last.exists():
+                raise Snooze("Jobs of the firm are in flight", seconds=IN_FLIGHT_SECONDS)
+    request: DataRequest = DataRequest.objects.create(
+        firm_id=lease.firm_id,
+        kind=RequestKind.FIRM_EXPORT,
+        about_firm_id=about.pk,
+        about_firm=about.slug,
+        requested_by_name=SERVICE.name,
+        job_id=lease.job_id,
+    )
+    return request
 
 
 def fail_request(firm_id: int, request_id: UUID) -> None:

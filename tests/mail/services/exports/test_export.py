@@ -64,6 +64,7 @@ from tests.mail.services.exports.export_kit import (
     rows_in,
     zip_of,
 )
+from tests.queue_kit import change, take_one
 from tests.tenants.canaries import fill
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-05")]
@@ -298,21 +299,44 @@ def test_a_zip_expires(firm: Firm) -> None:
         open_zip(again(request), by=SERVICE)
 
 
+def run_pending() -> None:
+    """Run what waits, also for its time."""
+    with all_firms("test"):
+        JobQueue.objects.filter(status=Status.PENDING).update(scheduled_at=timezone.now())
+    drain()
+
+
 @pytest.mark.req("T-04")
 def test_a_firm_is_exported_before_it_is_deleted(mailbox: Mailbox) -> None:
     mailbox.receive()
     (message,) = mailbox.store_all()
     firm = mailbox.firm
     delete_firm(firm, "closed", export_first=True)
-    drain()
-    with all_firms("test"):
-        JobQueue.objects.filter(status=Status.PENDING).update(scheduled_at=timezone.now())
-    drain()
+    run_pending()
+    run_pending()
     assert not Firm.objects.filter(pk=firm.pk).exists()
     (request,) = stored(DataRequest)
     assert (request.firm, request.about_firm) == (Firm.objects.system(), firm.slug)
     (row,) = rows_in(zip_of(request), "mail_message")
     assert row["id"] == str(message.pk)
+
+
+@pytest.mark.req("T-04")
+def test_what_the_last_jobs_of_a_firm_store_is_exported_before_it_is_deleted(
+    mailbox: Mailbox,
+) -> None:
+    enqueue("noop", {}, firm=mailbox.firm)
+    in_flight = take_one()
+    delete_firm(mailbox.firm, "closed", export_first=True)
+    run_pending()
+    mailbox.receive()
+    (message,) = mailbox.store_all()
+    change(in_flight.job_id, status=Status.COMPLETED, worker_id=None, ready=False)
+    run_pending()
+    (row,) = rows_in(zip_of(*stored(DataRequest)), "mail_message")
+    assert row["id"] == str(message.pk)
+    run_pending()
+    assert not Firm.objects.filter(pk=mailbox.firm.pk).exists()
 
 
 @pytest.mark.req("T-04")
