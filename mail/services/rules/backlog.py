@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -9,11 +10,12 @@ from uuid import UUID
 from django.utils import timezone
 
 from mail.errors import RowGone
-from mail.models import MailAccount, Message, Rule
+from mail.models import MailAccount, MailThread, Message, Rule
 from mail.services.mailboxes.modes import may_write
 from mail.services.queueing import enqueue_rule
 from mail.services.rules.rules import acted_on, asked_in, facts_of, request_actions
 from mail.services.rules.scopes import in_scope
+from mail.services.rules.unseen import lock_for_answers
 from mail.services.timelines.threads import is_discarded
 from tenants.scope import firm_scope
 
@@ -47,6 +49,8 @@ def apply_page(
         page = _page(account, rule, days=days, before=before)
         seen = [one for one in page if not is_discarded(one)]
         matched = [one for one in seen if asked.holds(facts_of(one))]
+        lock_for_answers(account, [(message, [rule]) for message in matched])
+        _lock_threads(matched)
         for message in matched:
             request_actions(rule, message)
         if len(page) == PAGE:
@@ -65,3 +69,9 @@ def _page(account: MailAccount, rule: Rule, *, days: int, before: UUID | None) -
         messages = messages.filter(pk__lt=before)
     messages = messages.exclude(pk__in=acted_on(rule).values("message_id"))
     return list(messages.defer("text", "html", "hidden_text").order_by("-pk")[:PAGE])
+
+
+def _lock_threads(messages: Sequence[Message]) -> None:
+    """Let no job that judges one of the threads have the same done at the same moment."""
+    threads = MailThread.objects.filter(pk__in={message.thread_id for message in messages})
+    list(threads.select_for_update(no_key=True).order_by("pk").only("pk", "firm_id"))

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import time_machine
+from django.db import connection
 from django.db.models import F
 
 from mail.models import Approval, Rule, SafeMode, Scope
 from mail.services.approvals.approvals import approve, reject
+from mail.services.deciding import classify
 from mail.services.deciding.corrections import reclassify
+from mail.services.rules.backlog import apply_page
 from mail.services.rules.operations import (
     apply_to_old_mail,
     change_rule,
@@ -25,8 +31,18 @@ from mail.services.rules.rules import disable_rule
 from tenants.scope import firm_scope
 from tests.mail.approval_kit import person
 from tests.mail.draft_kit import prepared, synced
-from tests.mail.mail_kit import Mailbox, drain, letter, only, stored, without_drafts
+from tests.mail.mail_kit import (
+    FixedClassifier,
+    Mailbox,
+    drain,
+    letter,
+    only,
+    stored,
+    without_drafts,
+)
 from tests.mail.send_kit import at_once, sent
+from tests.support.databases import is_waited_for, postgresql_only
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-10", "M-13")]
 
@@ -199,5 +215,36 @@ def test_a_row_that_holds_the_time_of_a_later_try_has_nothing_sent_again(ready: 
         Rule.objects.update(tried_at=F("changed_at") + timedelta(hours=1))
 
     apply(rule)
+
+    assert len(sent(ready)) == 1
+
+
+@postgresql_only
+def test_mail_that_is_judged_while_a_rule_is_applied_to_it_is_forwarded_once(
+    ready: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = forwarding(ready)
+    ready.receive(letter("Invoice 7", "Please pay."))
+    (message,) = ready.store_all()
+    act_by_rules = classify.act_by_rules
+
+    def page() -> dict[str, Any]:
+        with closing(connection):
+            return apply_page(ready.account, rule.pk, days=30, before=None)
+
+    with ThreadPoolExecutor(1) as pool:
+        pages: list[Future[Any]] = []
+
+        def act(*arguments: Any) -> None:
+            act_by_rules(*arguments)
+            pages.append(pool.submit(page))
+            wait_until(lambda: pages[0].done() or is_waited_for(), "the page to come to the mail")
+
+        monkeypatch.setattr(classify, "act_by_rules", act)
+        classify.classify_thread(
+            ready.account, message.thread_id, message.pk, FixedClassifier(), job_id=uuid4()
+        )
+        pages[0].result()
+    drain()
 
     assert len(sent(ready)) == 1
