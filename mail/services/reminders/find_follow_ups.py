@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import islice
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import structlog
 from django.db.models import Exists, F, OuterRef, QuerySet
 
 from jobs.engine.clock import database_now
@@ -43,19 +44,30 @@ READ_WITHIN = timedelta(days=1)
 MOST_AT_ONCE = 50
 _SHOWN_RECIPIENTS = 3
 
+_log = structlog.get_logger("mail")
+
 
 def find_follow_ups(checkpoint: Callable[[], None]) -> dict[str, int]:
     """Make the reminders that are due in every mailbox that wants them, and end the answered ones."""
     made = withdrawn = 0
     with all_firms("mailboxes with follow-up reminders"):
-        wanted = MailAccount.objects.filter(follow_up_days__isnull=False, firm__active=True)
-        accounts = list(wanted.order_by("firm_id", "pk").select_related("owner"))
-    for account in accounts:
-        with firm_scope(account.firm_id):
-            withdrawn += withdraw_answered(account)
-            made += remind_of_unanswered(account)
+        found = list(_wanted().order_by("firm_id", "pk").values_list("firm_id", "pk"))
+    for firm_id, account_id in found:
+        with firm_scope(firm_id):
+            # As it is when its turn comes: its owner may want none any more.
+            account = _wanted().select_related("owner").filter(pk=account_id).first()
+            if account is not None:
+                withdrawn += withdraw_answered(account)
+                made += remind_of_unanswered(account)
         checkpoint()
     return {"made": made, "withdrawn": withdrawn}
+
+
+def _wanted() -> QuerySet[MailAccount]:
+    found: QuerySet[MailAccount] = MailAccount.objects.filter(
+        follow_up_days__isnull=False, firm__active=True
+    )
+    return found
 
 
 def remind_of_unanswered(account: MailAccount) -> int:
@@ -72,7 +84,9 @@ def remind_of_unanswered(account: MailAccount) -> int:
     if not asking:
         return 0
     now = database_now()
-    zone = ZoneInfo(find_preference(account.firm_id, owner.pk).time_zone)
+    zone = _zone_of(account, owner)
+    if zone is None:
+        return 0
     rows = [
         Reminder(
             firm_id=account.firm_id, user_id=owner.pk, message=message, due_at=now,
@@ -86,6 +100,23 @@ def remind_of_unanswered(account: MailAccount) -> int:
     ]
     record_events(EventType.FOLLOW_UP, account, about)
     return len(rows)
+
+
+def _zone_of(account: MailAccount, owner: Any) -> ZoneInfo | None:
+    """Return the owner's time zone, None where it has left the system's list: others are not held up."""
+    preference = find_preference(account.firm_id, owner.pk)
+    try:
+        return ZoneInfo(preference.time_zone)
+    except ZoneInfoNotFoundError as error:
+        _log.error(
+            "mail.dates_not_computed",
+            table=preference._meta.label,
+            row_id=str(preference.pk),
+            firm_id=account.firm_id,
+            field="time_zone",
+            error=str(error),
+        )
+        return None
 
 
 def _person_to_remind(account: MailAccount) -> Any | None:

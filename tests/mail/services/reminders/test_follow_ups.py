@@ -16,9 +16,11 @@ from mail.models import (
     MailAccount,
     MailEvent,
     MailThread,
+    NotificationPreference,
     Reminder,
     ReminderStatus,
 )
+from mail.services.mailboxes.accounts import open_account
 from mail.services.mailboxes.briefing import briefing_of
 from mail.services.reminders import find_follow_ups as finding
 from mail.services.reminders.due import enqueue_due_reminders
@@ -277,6 +279,55 @@ def test_who_left_is_not_reminded(mailbox: Mailbox, owner: Any) -> None:
     with firm_scope(mailbox.firm):
         Membership.objects.filter(user=owner).delete()
     assert find()["made"] == 0
+
+
+@pytest.fixture
+def second(mailbox: Mailbox, owner: Any) -> Mailbox:
+    """Return a mailbox of the firm that comes after the other, of another owner."""
+    account = open_account(mailbox.firm, "second@acme.example")
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.filter(pk=account.pk).update(
+            owner=new_member(mailbox.firm, Role.OPERATOR), last_sync_at=datetime.now(UTC)
+        )
+        account.refresh_from_db()
+    set_follow_ups(account, days=DAYS)
+    return Mailbox(mailbox.firm, account, mailbox.simulator)
+
+
+def write_as_second(second: Mailbox) -> None:
+    raw = letter("Swings", QUESTION, sender=second.account.address, to=ANNA)
+    second.receive(raw, labels=("SENT",), at=ago(1))
+    second.store_all()
+
+
+def test_a_time_zone_that_vanished_holds_up_no_other_mailbox(
+    mailbox: Mailbox, owner: Any, second: Mailbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(mailbox)
+    write_as_second(second)
+    row = change_preference(mailbox.firm.pk, owner.pk)
+    with firm_scope(mailbox.firm):
+        NotificationPreference.objects.update(time_zone="Nowhere/Gone")
+    with caplog.at_level("ERROR", logger="mail"):
+        assert find()["made"] == 1
+    assert only(stored(Reminder)).user_id == second.account.owner_id
+    (line,) = [str(one.msg) for one in caplog.records if "dates_not_computed" in str(one.msg)]
+    assert str(row.pk) in line
+    change_preference(mailbox.firm.pk, owner.pk, time_zone="Europe/Vienna")
+    assert find()["made"] == 1
+
+
+def test_who_wants_none_any_more_by_the_time_their_mailbox_comes_gets_none(
+    mailbox: Mailbox, owner: Any, second: Mailbox
+) -> None:
+    write_as_second(second)
+
+    def checkpoint() -> None:
+        if second.reload().follow_up_days:
+            set_follow_ups(second.account, days=None)
+
+    assert find_follow_ups(checkpoint)["made"] == 0
+    assert stored(Reminder) == []
 
 
 @pytest.mark.req("M-22")
