@@ -180,16 +180,10 @@ def _mark_connected(account: MailAccount, consent: Consent, by: Actor) -> None:
     account.last_error = ""
     account.save(
         update_fields=[
-            "owner",
-            "connection",
-            "active",
-            "active_since",
-            "aliases",
-            "held_until",
-            "delete_mail_at",
-            "last_error",
+            "owner", "connection", "active", "active_since", "aliases", "held_until",
+            "delete_mail_at", "last_error",
         ]
-    )
+    )  # fmt: skip
 
 
 @in_firm_scope
@@ -263,11 +257,15 @@ def erase_mail(account_id: Any, firm_id: int) -> dict[str, Any]:
         due = MailAccount.objects.filter(
             pk=account_id, connection=Connection.DISCONNECTED, delete_mail_at__lte=now
         )
-    deleted = 0
-    for model in CONTENT:
-        rows = _of_account(model, account_id)
-        while page := _delete_page(firm_id, due, rows):
-            deleted += page
+    deleted, before = 0, -1
+    # Of mail that was still there a job in flight may have stored an answer after those had their
+    # turn, and it stays when the mail goes. Once a round finds nothing, there is none to answer.
+    while deleted > before:
+        before = deleted
+        for model in CONTENT:
+            rows = _of_account(model, account_id)
+            while page := _delete_page(firm_id, due, rows):
+                deleted += page
     with firm_scope(firm_id):
         ended = due.update(delete_mail_at=None, history_cursor=None, last_sync_at=None)
         if not ended:

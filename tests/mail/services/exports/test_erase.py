@@ -20,6 +20,7 @@ from mail.models import (
     MailAccount,
     MailThread,
     Message,
+    OutboundMessage,
     RequestKind,
     RequestStatus,
     SuppressionList,
@@ -28,6 +29,7 @@ from mail.services.exports.erase import Step, erase_step
 from mail.services.exports.requests import request_data
 from mail.services.exports.subjects import checked_address
 from mail.services.exports.write import JobLease
+from mail.services.mailboxes import connect_account
 from mail.services.mailboxes.connect_account import disconnect_account, erase_mail
 from mail.services.queueing import request_sync
 from tenants.audit import SERVICE, Actor, record_operation
@@ -35,6 +37,7 @@ from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms, firm_scope
 from tests.factories.tenants import UserFactory
 from tests.mail.mail_kit import ANNA, OWNER, Mailbox, jobs, letter, only, stored
+from tests.mail.send_kit import answer
 from tests.mail.services.exports.export_kit import ANNA_ADDRESS, again, done, requested
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-05")]
@@ -270,6 +273,25 @@ def test_who_had_a_mailbox_is_erased_once_its_mail_is_deleted(mailbox: Mailbox) 
     drain()
     assert mentions(OWNER) == []
     assert OWNER not in mailbox.reload().address
+
+
+def test_an_answer_that_a_job_stores_while_the_mail_of_a_mailbox_is_deleted_goes_too(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived = mailbox.receive()
+    mailbox.store_all()
+    disconnect_account(mailbox.account, keep_days=0, reason="left")
+    of_account = connect_account._of_account
+
+    def late(model: type[Any], account_id: Any) -> Any:
+        if model is Message and mailbox.messages():
+            answer(mailbox, arrived)
+        return of_account(model, account_id)
+
+    monkeypatch.setattr(connect_account, "_of_account", late)
+    erase_mail(mailbox.account.pk, mailbox.firm.pk)
+    assert stored(Message) == []
+    assert stored(OutboundMessage) == []
 
 
 @pytest.mark.parametrize(
