@@ -12,6 +12,8 @@ from psycopg.pq import Escaping, ExecStatus, PipelineStatus, TransactionStatus
 # The settings that row level security reads.
 FIRMS_SETTING = "mailroom.firms"
 ENGINE_SETTING = "mailroom.engine"
+# Set by a durable scope alone: it says that its transaction goes on.
+DURABLE_SETTING = "mailroom.durable"
 
 
 def set_local(setting: str, value: str, **others: str) -> None:

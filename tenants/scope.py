@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from django.db import connection, transaction
 
 from tenants.errors import MissingTenant
-from tenants.local_settings import FIRMS_SETTING, set_local
+from tenants.local_settings import DURABLE_SETTING, FIRMS_SETTING, set_local
 
 if TYPE_CHECKING:
     from tenants.models import Firm
@@ -133,7 +133,9 @@ def _enter(scope: Scope, *, durable: bool = False) -> Iterator[None]:
         # A nested scope is a savepoint: an error caught outside it breaks no outer transaction.
         with transaction.atomic(durable=durable):
             before = outer.setting if nested and outer is not None else ""
-            if before != scope.setting:
+            if durable:
+                set_local(FIRMS_SETTING, scope.setting, **{DURABLE_SETTING: "on"})
+            elif before != scope.setting:
                 set_local(FIRMS_SETTING, scope.setting)
             yield
             if nested and before != scope.setting:

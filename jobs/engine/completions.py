@@ -29,15 +29,15 @@ from jobs.engine.transactions import (
 )
 from jobs.engine.transition import result_json
 from jobs.states import Status
-from tenants.local_settings import FIRMS_SETTING
+from tenants.local_settings import DURABLE_SETTING
 
 # A handler that completes its job waits this long for whoever has locked it: it may be the worker
 # itself, which notes that the handler runs.
 HANDLER_LOCK_TIMEOUT_MILLISECONDS = 1000
 
-# On PostgreSQL: whether it is the transaction that the scope began, which has its setting. Django does
-# not see SQL that ends it.
-SAME_TRANSACTION = f"current_setting('{FIRMS_SETTING}', true) <> ''"
+# On PostgreSQL: whether it is the transaction that the durable scope began, which has its setting. Django
+# does not see SQL that ends it.
+SAME_TRANSACTION = f"current_setting('{DURABLE_SETTING}', true) <> ''"
 
 NOT_ASKED_TO_STOP = "AND j.cancel_requested_at IS NULL"
 

@@ -28,7 +28,7 @@ from jobs.worker.threads import StopReason, ThreadRunner
 from mail.models import MailAccount
 from tenants.local_settings import ENGINE_SETTING
 from tenants.models import Firm
-from tenants.scope import current_scope
+from tenants.scope import current_scope, firm_scope
 from tests.jobs.execution.conftest import NamePayload
 from tests.queue_kit import (
     FAILURE,
@@ -256,6 +256,27 @@ def test_nor_does_one_that_sees_the_job_all_the_same(ctx: JobContext) -> None:
     with pytest.raises(Fatal, match="ended the transaction"):
         complete(ctx, work)
     assert row(ctx.job_id).status == "claimed"
+
+
+@committed
+@postgresql_only
+@pytest.mark.parametrize("later", [False, True])
+def test_nor_does_one_that_opens_another_scope_after_it(
+    ctx: JobContext, other_firm: Firm, later: bool
+) -> None:
+    def work() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("COMMIT")
+            if later:
+                cursor.execute("SELECT 1")
+        # At its end it puts the settings of the outer scope back.
+        with firm_scope(other_firm):
+            write("a@acme.example")
+
+    with pytest.raises(Fatal, match="ended the transaction"):
+        complete(ctx, work)
+    assert row(ctx.job_id).status == "claimed"
+    assert written() == []
 
 
 @committed
