@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
+from django.db import DatabaseError
 from uuid_utils.compat import uuid7
 
 from interfaces.correlation import current_correlation_id, new_correlation_id
@@ -97,10 +98,10 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     text, model = _encoded(declared, payload, firm_id)
     lock_key = spec.lock_key
     if lock_key is None and declared.lock_key is not None:
-        lock_key = declared.lock_key(model)
+        lock_key = derive(declared, "lock_key", model)
     limit_key = spec.limit_key
     if limit_key is None and declared.limit_key is not None:
-        limit_key = declared.limit_key(model)
+        limit_key = derive(declared, "limit_key", model)
     units = declared.limit_units
     idempotency_key, unique_for = _key(declared, spec, model)
     running = current_job()
@@ -124,7 +125,7 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
         declared.lock_limit,
         str(declared.lock_counted_by),
         limit_key,
-        units if isinstance(units, int) else units(model),
+        units if isinstance(units, int) else derive(declared, "limit_units", model),
         idempotency_key,
         declared.once_only,
         None if declared.once_only else unique_for,
@@ -136,13 +137,28 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     return job
 
 
+def derive(declared: JobType, option: str, model: JobPayload) -> Any:
+    """Return what the type's own function for `option`, such as its lock key, makes of the payload.
+
+    Raises:
+        PayloadInvalid: the function raised; its error, whose text may quote the payload, is the cause.
+    """
+    try:
+        return getattr(declared, option)(model)
+    except (PayloadInvalid, DatabaseError):
+        raise
+    except Exception as error:
+        message = f"cannot be made of this payload: its function raised {type(error).__name__}"
+        raise PayloadInvalid(declared.name, [Fault(option, "function_failed", message)]) from error
+
+
 def _key(
     declared: JobType, spec: EnqueueSpec, model: JobPayload
 ) -> tuple[str | None, float | None]:
     """Return the idempotency key, and for how many seconds it is kept."""
     key = spec.idempotency_key
     if key is None and declared.idempotency_key is not None:
-        key = declared.idempotency_key(model)
+        key = derive(declared, "idempotency_key", model)
     unique_for = declared.unique_for if spec.unique_for is None else spec.unique_for
     seconds = None if unique_for is None else _seconds(declared, "unique_for", unique_for)
     if key is None and (declared.once_only or seconds is not None):

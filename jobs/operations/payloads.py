@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from interfaces.stored_json import UnreadableJSON
 from jobs import registry
 from jobs.engine.job_arguments import MAX_UNITS, key_faults
+from jobs.engine.new_job import derive
 from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faults
 from jobs.engine.value_faults import number_faults
 from jobs.errors import Fault, PayloadInvalid
@@ -64,15 +66,22 @@ def _derived(job: JobQueue, declared: JobType, new: JobPayload) -> dict[str, Any
         old = None
     derived = {}
     for name in DERIVED:
-        derive, now = getattr(declared, name), getattr(job, name)
-        if not callable(derive) or derive(new) == now:
+        now = getattr(job, name)
+        if not callable(getattr(declared, name)):
             continue
-        # Of what is no longer read nobody knows: what guards the work follows the payload, the key that
-        # others count on stays.
-        was_derived = name != "idempotency_key" if old is None else derive(old) == now
-        if was_derived:
-            derived[name] = derive(new)
+        value = derive(declared, name, new)
+        if value != now and _was_derived(declared, name, old, now):
+            derived[name] = value
     return derived
+
+
+def _was_derived(declared: JobType, name: str, old: JobPayload | None, now: object) -> bool:
+    with suppress(PayloadInvalid):
+        if old is not None:
+            return bool(derive(declared, name, old) == now)
+    # Of what is no longer read nobody knows: what guards the work follows the payload, the key that
+    # others count on stays.
+    return name != "idempotency_key"
 
 
 def _is_kept(job: JobQueue) -> bool:

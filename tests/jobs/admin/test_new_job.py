@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Literal
@@ -179,6 +180,21 @@ def test_what_is_wrong_is_said_at_its_field(name: str, value: str, developer: Cl
     assert response.status_code == 400
     assert response.context["form"].errors.keys() == {name}
     assert not [one for one in rows(JobQueue) if one.job_type == "test.ship"]
+
+
+def test_a_function_of_the_type_that_raises_refuses_the_job(
+    developer: Client, job_types: Any
+) -> None:
+    def fail(payload: JobPayload) -> str:
+        raise KeyError("Ada")
+
+    job_types["noop"] = replace(job_types["noop"], lock_key=fail)
+    response = send(developer, "noop")
+    told = " ".join(response.context["form"].non_field_errors())
+    assert response.status_code == 400
+    assert "lock_key" in told
+    assert "KeyError" in told
+    assert "Ada" not in response.content.decode()
 
 
 @pytest.mark.req("T-03")

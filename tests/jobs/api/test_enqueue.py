@@ -64,6 +64,21 @@ def test_a_key_of_ones_own_for_a_lock_over_all_firms_is_refused(
     assert fields(developer.post("jobs/chain/", chain)) == {"jobs.1.lock_key": "not_possible"}
 
 
+@pytest.mark.req("J-03")
+@pytest.mark.parametrize("option", ["lock_key", "limit_key", "idempotency_key", "limit_units"])
+def test_a_function_of_the_type_that_raises_refuses_the_job(
+    developer: Api, job_types: dict[str, JobType], option: str
+) -> None:
+    def fail(payload: object) -> str:
+        raise KeyError("Ada")
+
+    options: dict[str, Any] = {option: fail}
+    job_types["noop"] = replace(registry.get("noop"), **options)
+    refused = developer.post("jobs/", {"job_type": "noop"})
+    assert fields(refused) == {option: "function_failed"}
+    assert "Ada" not in refused.content.decode()
+
+
 @pytest.mark.req("J-07")
 def test_a_live_job_with_the_key_is_answered_in_its_place(developer: Api) -> None:
     body = {"job_type": "noop", "idempotency_key": "order-17"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -190,6 +191,19 @@ def test_several_ids_are_answered_line_by_line(run: Runner, firm: Firm) -> None:
     assert (done.code, len(done.out.splitlines())) == (0, 2)
     again = run("dlq", "reprocess", *ids)
     assert (again.code, again.out, "2 of 2 were refused" in again.err) == (1, "", True)
+
+
+@pytest.mark.req("J-03")
+def test_a_function_of_the_type_that_raises_refuses_the_job(
+    run: Runner, firm: Firm, job_types: Any
+) -> None:
+    def fail(payload: object) -> str:
+        raise KeyError("Ada")
+
+    job_types["noop"] = replace(job_types["noop"], lock_key=fail)
+    refused = run("jobs", "enqueue", "noop", "--json")
+    assert (refused.code, refused.json["errors"][0]["field"]) == (1, "lock_key")
+    assert "Ada" not in refused.out + refused.err
 
 
 @pytest.mark.req("A-02")
