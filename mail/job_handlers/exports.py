@@ -9,6 +9,7 @@ from uuid import UUID
 
 from jobs.errors import Cancel, Fatal, LeaseLost, Snooze
 from jobs.execution.context import JobContext
+from jobs.operations.by_hand import begun_by_operation, only_of_system_firm
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
@@ -121,4 +122,9 @@ def expire(_: JobPayload, __: JobContext) -> dict[str, Any]:
     return {"expired": expire_exports(), "failed": fail_stranded()}
 
 
+begun_by_operation(
+    *RequestKind,
+    how="is a data request: a firm's admin asks for it under Data requests or over REST",
+)
+only_of_system_firm("exports.expire")
 default_schedule("Expire exports", "exports.expire", every_seconds=lambda: EXPIRE_SECONDS)
