@@ -12,6 +12,7 @@ from jobs.engine.value_faults import moment_faults, number_faults, seconds_fault
 from jobs.errors import Fault
 from jobs.models.limits import MAX_KEY_LENGTH
 from jobs.payload_validator import text_faults
+from jobs.registry import JobType
 from jobs.states import Category, CountedBy
 
 # The largest value of a database's integer.
@@ -29,10 +30,21 @@ def pause_faults(
         faults += _unknown("category", category, [word.value for word in Category])
     if job_type is not None:
         faults += _type_faults(job_type)
+    if not faults and category is not None and job_type is not None:
+        faults += _category_faults(category, registry.get(job_type))
     faults += key_faults(limit_key)
     if until is not None:
         faults += moment_faults("until", until) or _past_faults(until)
     return faults
+
+
+def _category_faults(category: str, declared: JobType) -> list[Fault]:
+    """Return what is wrong with a category beside a type: the pause would hold nothing."""
+    own = declared.category.value
+    if category == own:
+        return []
+    message = f"{declared.name} is of the category {own}: give that, or none"
+    return [Fault("category", "conflict", message)]
 
 
 def _past_faults(until: datetime) -> list[Fault]:

@@ -94,6 +94,8 @@ def test_what_is_missing_or_wrong_is_marked(operator: Client, acme: FirmRows) ->
     assert faults(operator.post(PAUSE, {})) == {"reason"}
     assert faults(operator.post(PAUSE, {"reason": "stop", "category": "exports"})) == {"category"}
     assert faults(operator.post(PAUSE, {"reason": "stop", "job_type": "nopo"})) == {"job_type"}
+    other = {"reason": "stop", "job_type": "noop", "category": "sync"}
+    assert faults(operator.post(PAUSE, other)) == {"category"}
     past = {"reason": "stop", "until": "2001-01-01T00:00"}
     assert faults(operator.post(PAUSE, past)) == {"until"}
     assert pauses() == []

@@ -43,7 +43,7 @@ def stored() -> list[tuple[str, bool, str, str]]:
 @pytest.mark.req("T-05")
 def test_work_of_the_only_firm_is_paused_and_resumed(operator: Api, acme: FirmRows) -> None:
     until = timezone.now().replace(microsecond=0) + timedelta(hours=1)
-    body = {"category": "sync", "job_type": "noop", "reason": "it floods us", "until": iso(until)}
+    body = {"category": "maintenance", "job_type": "noop", "reason": "it floods us", "until": iso(until)}
     answer = operator.post("pauses/", body)
     assert answer.status_code == 200, answer.content
     shown = answer.json()
@@ -51,7 +51,7 @@ def test_work_of_the_only_firm_is_paused_and_resumed(operator: Api, acme: FirmRo
         "id": shown["id"],
         "firm": "acme",
         "everywhere": False,
-        "category": "sync",
+        "category": "maintenance",
         "job_type": "noop",
         "limit_key": None,
         "reason": "it floods us",
@@ -100,6 +100,7 @@ def test_the_same_is_paused_once(operator: Api, acme: FirmRows) -> None:
         ({"category": "exports"}, {"category": "invalid_choice"}),
         ({"category": ""}, {"category": "invalid_choice"}),
         ({"job_type": "noob"}, {"job_type": "unknown"}),
+        ({"job_type": "noop", "category": "sync"}, {"category": "conflict"}),
         ({"until": "2001-01-01T00:00:00Z"}, {"until": "past"}),
         ({"until": "soon"}, {"until": "invalid"}),
         ({"everywhere": "yes"}, {"everywhere": "invalid"}),

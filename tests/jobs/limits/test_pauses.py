@@ -36,9 +36,9 @@ def taken() -> set[object]:
         ({"category": "export"}, {"my export"}),
         ({"job_type": "test.work"}, {"mine", "theirs"}),
         ({"job_type": "test.work", "firm": True}, {"mine"}),
-        ({"job_type": "test.work", "category": "export"}, set()),
+        ({"job_type": "test.work", "category": "sync"}, {"mine", "theirs"}),
     ],
-    ids=["everything", "firm", "category", "type", "type of firm", "type of another category"],
+    ids=["everything", "firm", "category", "type", "type of firm", "type in its category"],
 )
 @pytest.mark.parametrize("before", [True, False], ids=["stored before", "stored after"])
 def test_a_pause_stops_what_it_means_and_nothing_else(firm, other_firm, add, what, stopped, before):
@@ -152,6 +152,13 @@ def test_who_paused_and_resumed_what_is_in_the_log(firm, system_firm, django_use
         (firm.pk, "ada", "pause.lift", "done"),
         (system_firm.pk, "service", "pause.set", "all stop"),
     ]
+
+
+def test_a_category_that_the_type_is_not_of_would_hold_nothing(firm):
+    with pytest.raises(LimitInvalid, match="is of the category sync") as refusal:
+        pause(firm=firm, job_type="test.work", category="export", reason="stop")
+    assert [(one.field, one.code) for one in refusal.value.faults] == [("category", "conflict")]
+    assert rows(Pause) == []
 
 
 def test_what_makes_no_sense_is_refused(firm):

@@ -75,6 +75,7 @@ def test_everywhere_is_said_or_a_firm_is_named(run: Runner, firm: Firm) -> None:
         (("add", "--firm", "acme", "--until", "9999-12-31T23:59:59-05:00", *WHY), 2),
         (("add", "--firm", "acme", "--until", "2001-01-01", *WHY), 1),
         (("add", "--firm", "acme", "--type", "nopo", *WHY), 1),
+        (("add", "--firm", "acme", "--type", "noop", "--category", "sync", *WHY), 1),
         (("add", "--firm", "acme", "--reason", " "), 1),
         (("add", "--firm", "nowhere", *WHY), 3),
         (("list", "--cursor", "x"), 2),
