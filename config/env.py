@@ -23,7 +23,7 @@ from config.email import CONSOLE, Email, check_sender, parse_email_url
 from config.errors import EnvironmentInvalid
 from config.generated_key import generated_key
 from config.llm import LLM, read_llm
-from config.numbers import number_above_zero, whole_number
+from config.numbers import number_of_use, whole_number
 from config.web_address import parse_web_address
 from tenants.key_ring import KeyRing, new_key
 
@@ -68,7 +68,7 @@ def _choice(name: str, choices: tuple[str, ...], default: str) -> str:
 
 
 def _positive(name: str, default: float) -> float:
-    return number_above_zero(name, _text(name, str(default)))
+    return number_of_use(name, _text(name, str(default)))
 
 
 def _count(name: str, default: int, *, least: int = 1) -> int:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from config.errors import EnvironmentInvalid
-from interfaces.moments import most_of
+from interfaces.moments import least_of, most_of
 
 # More than enough for a number that is too large; Python refuses to read thousands.
 MOST_DIGITS = 20
 
 
-def whole_number(name: str, raw: str, least: int) -> int:
+def whole_number(name: str, raw: str, least: float) -> int:
     """Return the variable's whole number.
 
     Raises:
         EnvironmentInvalid: it is none, or of no use.
     """
+    least = max(least, least_of(name))
     if not (raw.isascii() and raw.isdigit() and int(raw[:MOST_DIGITS]) >= least):
         raise EnvironmentInvalid(name, f"must be a whole number from {least}; it is {raw!r}")
     return int(_not_beyond(name, raw, int(raw[:MOST_DIGITS])))
 
 
-def number_above_zero(name: str, raw: str) -> float:
+def number_of_use(name: str, raw: str) -> float:
     """Return the variable's number.
 
     Raises:
@@ -32,6 +33,8 @@ def number_above_zero(name: str, raw: str) -> float:
         raise EnvironmentInvalid(name, f"must be a number; it is {raw!r}") from None
     if not value > 0:
         raise EnvironmentInvalid(name, f"must be above zero; it is {raw!r}")
+    if value < least_of(name):
+        raise EnvironmentInvalid(name, f"must be at least {least_of(name):g}; it is {raw!r}")
     return _not_beyond(name, raw, value)
 
 

@@ -11,12 +11,19 @@ LAST_YEAR = 9000
 LONGEST = {"DAYS": 18_262, "HOURS": 438_288, "MINUTES": 26_297_280, "SECONDS": 1_577_836_800}
 # Of what is counted in no time.
 MOST = 1_000_000
+# A lease over which no heartbeat gets in time, polls that take a processor, a process that cannot begin.
+LEAST = {"JOB_LEASE_SECONDS": 0.5, "JOB_POLL_SECONDS": 0.01, "JOB_ISOLATED_MEMORY_MB": 256}
 YEARS = f"a year from {FIRST_YEAR} to {LAST_YEAR}"
 
 
 def most_of(setting: str) -> int:
     """Return the largest number that is of use as this setting."""
     return LONGEST.get(setting.rpartition("_")[2], MOST)
+
+
+def least_of(setting: str) -> float:
+    """Return the smallest number that is of use as this setting; 0: any above it."""
+    return LEAST.get(setting, 0)
 
 
 def is_in_range(moment: datetime) -> bool:

@@ -14,7 +14,7 @@ from django.db import connection
 from django.utils.module_loading import import_string
 from psycopg.conninfo import conninfo_to_dict
 
-from interfaces.moments import most_of
+from interfaces.moments import least_of, most_of
 from jobs.conf import listen_database_url
 from tenants.key_ring import KeyRing
 
@@ -123,13 +123,20 @@ def _numbers() -> Iterator[CheckMessage]:
     for name in SECONDS:
         if not _is_above_zero(getattr(settings, name, 1), float):
             yield _wrong(name, "a number above 0")
-        elif float(getattr(settings, name, 1)) > most_of(name):
-            yield _wrong(name, f"at most {most_of(name):,}")
+        else:
+            yield from _beyond(name, float(getattr(settings, name, 1)))
     for name in COUNTS:
         if not _is_above_zero(getattr(settings, name, 1), int):
             yield _wrong(name, "a whole number from 1")
-        elif int(getattr(settings, name, 1)) > most_of(name):
-            yield _wrong(name, f"at most {most_of(name):,}")
+        elif hasattr(settings, name):
+            yield from _beyond(name, int(getattr(settings, name)))
+
+
+def _beyond(name: str, number: float) -> Iterator[CheckMessage]:
+    if number < least_of(name):
+        yield _wrong(name, f"at least {least_of(name):g}")
+    if number > most_of(name):
+        yield _wrong(name, f"at most {most_of(name):,}")
 
 
 def _is_above_zero(value: Any, convert: type[int] | type[float]) -> bool:

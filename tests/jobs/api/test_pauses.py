@@ -43,7 +43,12 @@ def stored() -> list[tuple[str, bool, str, str]]:
 @pytest.mark.req("T-05")
 def test_work_of_the_only_firm_is_paused_and_resumed(operator: Api, acme: FirmRows) -> None:
     until = timezone.now().replace(microsecond=0) + timedelta(hours=1)
-    body = {"category": "maintenance", "job_type": "noop", "reason": "it floods us", "until": iso(until)}
+    body = {
+        "category": "maintenance",
+        "job_type": "noop",
+        "reason": "it floods us",
+        "until": iso(until),
+    }
     answer = operator.post("pauses/", body)
     assert answer.status_code == 200, answer.content
     shown = answer.json()

@@ -44,6 +44,22 @@ def test_a_number_that_leaves_the_calendar_is_named(
     assert re.fullmatch(rf"{name} must be at most [\d,]+; it is {value!r}\.", said()["jobs.E007"])
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [
+        ("JOB_LEASE_SECONDS", 1e-9, "0.5"),
+        ("JOB_LEASE_SECONDS", "0.4", "0.5"),
+        ("JOB_POLL_SECONDS", 1e-9, "0.01"),
+        ("JOB_ISOLATED_MEMORY_MB", 1, "256"),
+    ],
+)
+def test_a_number_too_small_to_work_with_is_named(
+    settings: Any, name: str, value: object, least: str
+) -> None:
+    setattr(settings, name, value)
+    assert said() == {"jobs.E007": f"{name} must be at least {least}; it is {value!r}."}
+
+
 @pytest.mark.parametrize("value", [0.5, "0.5", 30])
 def test_seconds_may_be_a_fraction_or_the_text_of_a_number(settings: Any, value: object) -> None:
     settings.JOB_POLL_SECONDS = value
