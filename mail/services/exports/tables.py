@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, time
 from functools import cache
-from math import inf
+from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -156,7 +156,8 @@ def value_from_json(field: Any, value: object) -> Any:
             found.astimezone(UTC)
     except (ValidationError, TypeError, OverflowError, ValueError) as error:
         raise ValueError(f"{column} is no {type(target).__name__}") from error
-    if (isinstance(found, datetime) and is_naive(found)) or found in (inf, -inf):
+    endless = isinstance(found, float) and not isfinite(found)
+    if endless or (isinstance(found, datetime) and is_naive(found)):
         raise ValueError(f"{column} is no {type(target).__name__}")
     return found
 
