@@ -58,18 +58,20 @@ class JobsConfig(AppConfig):
             send_task_signals()
         autodiscover()
         watch_forks()
-        _watch_poolers()
+        _watch_connections()
         # The jobs of one bulk call are objects enough for a collection of all that was imported.
         gc.freeze()
 
 
-def _watch_poolers() -> None:
-    """See what connections lead through a pooler, before any is opened."""
+def _watch_connections() -> None:
+    """See what connections lead through a pooler, and write times otherwise, before any is opened."""
     if connection.vendor == "postgresql":
         # Its driver is not there for SQLite.
         from jobs.engine.poolers import prepare_nothing_if_pooled
+        from jobs.engine.time_format import write_times_as_iso
 
         connection_created.connect(prepare_nothing_if_pooled)
+        connection_created.connect(write_times_as_iso)
 
 
 def _has_tasks() -> bool:

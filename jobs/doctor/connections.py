@@ -30,6 +30,10 @@ WHY_KEPT = (
     "To open a connection takes longer than to run a short job; a worker that opens one for each "
     "chunk of jobs runs short jobs up to 50 times slower."
 )
+WHY_NULLS = (
+    "The queue sends columns as arrays. Without array_nulls PostgreSQL takes NULL in them for a text, "
+    "and refuses it: nothing is claimed."
+)
 WHY_PREPARED = (
     "To plan a statement of the queue takes longer than to run it: unprepared, an enqueue takes five "
     "times as long, and a job begins twice as late."
@@ -80,6 +84,7 @@ def check() -> Iterator[Finding]:
         notice=used >= NEARLY_FULL * room,
     )
     yield _kept()
+    yield _nulls()
     live = Worker.objects.filter(dead_at__isnull=True, lease_expires_at__gt=database_now())
     sums = live.aggregate(workers=Count("pk"), handlers=Sum("concurrency", default=0))
     workers, handlers = sums["workers"], sums["handlers"]
@@ -108,6 +113,15 @@ def _kept() -> Finding:
     )
     mend = '"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True  # in the settings of the database'
     return graded("connections.kept", what, WHY_KEPT, mend, problem=False, notice=not kept)
+
+
+def _nulls() -> Finding:
+    ((value,),) = fetch("SELECT current_setting('array_nulls')")
+    what = f"array_nulls is {value} in this role's sessions."
+    mend = (
+        f"ALTER ROLE {own_role()} SET array_nulls = on;  -- then restart workers and web processes"
+    )
+    return graded("connections.array_nulls", what, WHY_NULLS, mend, problem=value != "on")
 
 
 def check_pooling() -> Iterator[Finding]:

@@ -247,6 +247,14 @@ def test_an_index_that_was_not_built_to_its_end_is_a_problem(firm: Firm) -> None
         execute("DROP INDEX half_built")
 
 
+def test_arrays_without_nulls_are_a_problem() -> None:
+    assert ill("connections.array_nulls") == []
+    execute("SET LOCAL array_nulls = off")
+    found = only_ill("connections.array_nulls")
+    assert found.severity is Severity.PROBLEM
+    assert "SET array_nulls = on" in found.mend
+
+
 def test_workers_that_need_more_connections_than_there_are_are_a_problem() -> None:
     for concurrency in (200, 300):
         WorkerFactory(concurrency=concurrency)
