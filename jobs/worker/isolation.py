@@ -30,15 +30,16 @@ from jobs.conf import isolated_memory_mb
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Completed, Outcome, Released
 from jobs.execution.executor import died, timed_out
-from jobs.worker.signals import STOP_SIGNALS
+from jobs.worker.signals import IGNORED_SIGNALS, STOP_SIGNALS
 from jobs.worker.threads import Runner, StopReason
 
 # Its worker decides when it ends, whatever signals a service manager sends to all processes: it
 # ignores them from its first line. Unlike SIG_IGN, a handler is not inherited by programs that a job
 # starts. It imports what its worker imports, wherever and however that one was started.
+_SIGNALS = [int(one) for one in (*STOP_SIGNALS, *IGNORED_SIGNALS)]
 START = (
     "import signal, sys;"
-    f" [signal.signal(one, lambda *_: None) for one in {[int(one) for one in STOP_SIGNALS]}];"
+    f" [signal.signal(one, lambda *_: None) for one in {_SIGNALS}];"
     " sys.path[:] = sys.argv[2:]; import django; django.setup();"
     " from jobs.worker.isolation_child import main; main(int(sys.argv[1]))"
 )

@@ -20,7 +20,7 @@ from jobs.execution.child_process import die_with_parent, limit_memory
 from jobs.execution.context import Signals
 from jobs.worker.eventloop import EventLoop, EventLoopRunner
 from jobs.worker.isolation import EXIT_OUT_OF_MEMORY, decode_claim, encode, encode_outcome
-from jobs.worker.signals import STOP_SIGNALS, handle_in_this_process, ignore
+from jobs.worker.signals import IGNORED_SIGNALS, STOP_SIGNALS, handle_in_this_process, ignore
 from jobs.worker.state import refresh_connection
 from jobs.worker.threads import Runner, StopReason, ThreadRunner
 
@@ -28,7 +28,7 @@ from jobs.worker.threads import Runner, StopReason, ThreadRunner
 def main(handle: int) -> None:
     """Serve the worker at the other end of the socket `handle` until it closes the connection."""
     die_with_parent()
-    handle_in_this_process(dict.fromkeys(STOP_SIGNALS, ignore))
+    handle_in_this_process(dict.fromkeys((*STOP_SIGNALS, *IGNORED_SIGNALS), ignore))
     faulthandler.enable()
     limit_memory(isolated_memory_mb() * 2**20)
     # The copy is not inherited by programs that a job starts.

@@ -12,8 +12,11 @@ from types import FrameType
 # A terminal that goes away sends SIGHUP; under nohup it is ignored, and stays so.
 _HANGUPS = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, *_HANGUPS)
+# Other servers open their logs anew at these, or tell what they do. Whoever sends them to all services
+# must not end what runs here.
+IGNORED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
 # The parent blocks them and waits for them; its children inherit that until they unblock them.
-WATCHED = (*STOP_SIGNALS, signal.SIGCHLD)
+WATCHED = (*STOP_SIGNALS, *IGNORED_SIGNALS, signal.SIGCHLD)
 
 Handler = Callable[[int, FrameType | None], object]
 
@@ -96,6 +99,9 @@ def stop_on_sigterm(stop: Callable[[], None], *, supervised: bool) -> None:
     threading.Thread(target=requests.serve, name="signals", daemon=True).start()
     # Ctrl-C and a hangup reach the whole group; the supervisor passes them on as SIGTERM.
     handle_in_this_process(
-        {**dict.fromkeys(STOP_SIGNALS, ignore), signal.SIGTERM: requests.receive}
+        {
+            **dict.fromkeys((*STOP_SIGNALS, *IGNORED_SIGNALS), ignore),
+            signal.SIGTERM: requests.receive,
+        }
     )
     signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
