@@ -64,7 +64,7 @@ from tenants.users import sign_in_field
 class ReprocessForm(JobChangesForm):
     """The payload and priority of the new series."""
 
-    note = TextAnswer(required=False, help_text="Kept with the dead letter and in the audit log.")
+    reason = TextAnswer(required=False, help_text="Kept with the dead letter and in the audit log.")
 
     def job_of(self, row: DeadLetterQueue) -> JobQueue:
         """Return the dead letter's job."""

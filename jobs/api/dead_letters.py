@@ -64,7 +64,7 @@ _EDIT = example(
         "archive": "2026-02",
     },
     priority=1,
-    note="The archive was renamed",
+    reason="The archive was renamed",
 )
 
 

@@ -240,7 +240,8 @@ class EditBody(ChangeBody, OptionalReason):
 class ReprocessBody(ChangeBody):
     """The changes to a dead letter's job."""
 
-    note = _optional_note("Kept with the dead letter and in the audit log.")
+    reason = _optional_note("Why; kept with the dead letter and in the audit log.")
+    note = _optional_note("The older name of `reason`.")
 
 
 def _events(**options: Any) -> serializers.ListField:

@@ -119,10 +119,13 @@ class DeadLetterQueue(QueueModel):
         by: Actor | AbstractBaseUser | None = None,
         payload: Mapping[str, Any] | None = None,
         priority: int | None = None,
+        reason: str = "",
         note: str = "",
     ) -> None:
         """Run the job again: see `jobs.operations.dead_letters.reprocess`."""
-        self.operations.reprocess(self.pk, by=by, payload=payload, priority=priority, note=note)
+        self.operations.reprocess(
+            self.pk, by=by, payload=payload, priority=priority, reason=reason or note
+        )
         self.refresh_from_db()
 
     def discard(self, reason: str, *, by: Actor | AbstractBaseUser | None = None) -> None:

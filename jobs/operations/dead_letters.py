@@ -55,28 +55,30 @@ def reprocess(
     by: By = None,
     payload: Mapping[str, Any] | None = None,
     priority: int | None = None,
+    reason: str = "",
     note: str = "",
 ) -> JobQueue:
     """Put the dead letter's job back to pending, with an edited payload when one is given.
 
-    Returns the job after the operation.
+    `note` is the older name of `reason`. Returns the job after the operation.
 
     Raises:
         UnknownJob: no such dead letter in scope.
         WrongState: it is resolved already (KeyHeld: a live job holds the job's idempotency key).
         PayloadInvalid: the edited payload or the priority is refused.
     """
+    reason = reason or note
     letter = get_for_update(DeadLetterQueue, dead_letter)
     job = get_for_update(JobQueue, letter.original_job_id)
     change = checked_restart(job, payload, priority)
-    _resolve(letter, Resolution.REPROCESSED, by, note)
+    _resolve(letter, Resolution.REPROCESSED, by, reason)
     requeued = requeue(job, change)
     before, after = difference(job, change)
     audit(
         "dead_letter.reprocess",
         letter,
         by,
-        note,
+        reason,
         before={"resolution": letter.resolution, "series": job.series, **before},
         after={"resolution": "reprocessed", "series": requeued.series, **after},
     )

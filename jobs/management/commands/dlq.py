@@ -119,9 +119,9 @@ _reprocess = DEAD_LETTERS.operation(
     _IDS,
     _PAYLOAD,
     arguments.PRIORITY,
-    argument("--note", default="", help="kept with the decision"),
+    argument("--reason", "--note", default="", help="why; kept with the decision"),
     operate=operations.reprocess,
-    takes=("payload", "priority", "note"),
+    takes=("payload", "priority", "reason"),
     text=_decided,
 )
 _discard = DEAD_LETTERS.operation(

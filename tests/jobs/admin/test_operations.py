@@ -276,7 +276,7 @@ def test_a_refusal_by_the_engine_leaves_nothing_half_done(operator: Client, acme
     JobQueueFactory(firm=acme.firm, idempotency_key="import:7", live_key="import:7")
     with all_firms("test"):
         JobQueue.objects.filter(pk=acme.dead.pk).update(idempotency_key="import:7")
-    refused = submit(operator, acme.dead_letter, "reprocess", note="again")
+    refused = submit(operator, acme.dead_letter, "reprocess", reason="again")
     assert refused.status_code == 409
     assert "holds the same idempotency key" in refused.content.decode()
     assert now(acme.dead_letter).resolution == ""

@@ -78,7 +78,7 @@ def test_an_edited_payload_is_checked_kept_and_logged(
     operator: Client, letter: DeadLetterQueue
 ) -> None:
     submit(
-        operator, letter, "reprocess", payload=edited(letter, copies=2), priority="0", note="two"
+        operator, letter, "reprocess", payload=edited(letter, copies=2), priority="0", reason="two"
     )
     mended = job_of(letter)
     assert (mended.status, mended.series, mended.priority) == ("pending", 2, 0)
@@ -229,11 +229,11 @@ def test_true_in_place_of_one_is_an_edit(operator: Client, letter: DeadLetterQue
 def test_a_bad_payload_is_refused_by_field_and_nothing_is_lost(
     operator: Client, letter: DeadLetterQueue, text: str, told: str
 ) -> None:
-    answer = submit(operator, letter, "reprocess", payload=text, note="my note", priority="1")
+    answer = submit(operator, letter, "reprocess", payload=text, reason="my note", priority="1")
     assert answer.status_code == 400
     form = answer.context["form"]
     assert any(told in error for error in form.errors["payload"]), form.errors
-    assert (form["payload"].value(), form["note"].value(), form["priority"].value()) == (
+    assert (form["payload"].value(), form["reason"].value(), form["priority"].value()) == (
         text,
         "my note",
         "1",

@@ -106,10 +106,11 @@ def test_cancel_asks_a_running_job(operator: Api, acme: FirmRows) -> None:
 
 
 @pytest.mark.req("D-02", "T-05")
-def test_reprocess_takes_an_edited_payload(operator: Api, acme: FirmRows) -> None:
+@pytest.mark.parametrize("reason", ["reason", "note"])
+def test_reprocess_takes_an_edited_payload(operator: Api, acme: FirmRows, reason: str) -> None:
     path = f"dlq/{acme.dead_letter.pk}/reprocess/"
     payload = {**acme.dead.payload, "correlation_id": "edited"}
-    answer = operator.post(path, {"payload": payload, "priority": 0, "note": "try this"})
+    answer = operator.post(path, {"payload": payload, "priority": 0, reason: "try this"})
     assert answer.status_code == 200
     shown = answer.json()
     assert (shown["resolution"], shown["resolution_note"]) == ("reprocessed", "try this")

@@ -35,7 +35,7 @@ def engine(firm: Firm) -> Door:
             if name in OF_JOBS:
                 getattr(jobs, name)(subject.job_id, reason=REASON)
             elif name == "reprocess":
-                dead_letters.reprocess(subject.letter_id, note=REASON)
+                dead_letters.reprocess(subject.letter_id, reason=REASON)
             else:
                 getattr(dead_letters, name)(subject.letter_id, REASON)
         except JobError as refusal:
@@ -50,9 +50,10 @@ def cli(firm: Firm) -> Door:
 
     def operate(name: str, subject: Subject) -> str:
         command, row_id = _row(name, subject, "jobs", "dlq")
-        option = "--note" if name == "reprocess" else "--reason"
         try:
-            call_command(command, name, str(row_id), option, REASON, "--json", stdout=StringIO())
+            call_command(
+                command, name, str(row_id), "--reason", REASON, "--json", stdout=StringIO()
+            )
         except CommandRefused as refusal:
             return refusal.code if refusal.returncode == EXIT_REFUSED else repr(refusal)
         return ""
@@ -66,7 +67,7 @@ def api(firm: Firm) -> Door:
 
     def operate(name: str, subject: Subject) -> str:
         place, row_id = _row(name, subject, "jobs", "dlq")
-        body = {"note" if name == "reprocess" else "reason": REASON}
+        body = {"reason": REASON}
         answer = caller.post(f"{place}/{row_id}/{name}/", body)
         if answer.status_code in (200, 202):
             return ""
@@ -85,7 +86,7 @@ def admin(firm: Firm) -> Door:
         page = reverse(f"admin:jobs_{row._meta.model_name}_{name}", args=[row.pk])
         if browser.get(page).status_code == 409:
             return _sent_all_the_same(browser, page)
-        answer = submit(browser, row, name, **{"note" if name == "reprocess" else "reason": REASON})
+        answer = submit(browser, row, name, reason=REASON)
         assert answer.status_code == 302, answer.content
         return ""
 

@@ -81,12 +81,20 @@ def test_reprocess_takes_an_edited_payload(
     refused = run("dlq", "reprocess", str(letter.pk), "--payload", '{"surprise": 1}', "--json")
     assert (refused.code, refused.json["code"]) == (1, "payload_invalid")
     assert job_now(letter.original_job_id).status == "dlq"
-    done = run("dlq", "reprocess", str(letter.pk), "--priority", "0", "--note", "mended", "--json")
+    done = run(
+        "dlq", "reprocess", str(letter.pk), "--priority", "0", "--reason", "mended", "--json"
+    )
     assert (done.json["resolution"], done.json["resolution_note"]) == ("reprocessed", "mended")
     assert (job_now(letter.original_job_id).status, job_now(letter.original_job_id).priority) == (
         "pending",
         0,
     )
+
+
+@pytest.mark.req("D-02")
+def test_the_older_name_of_a_reason_is_taken(run: Runner, letter: DeadLetterQueue) -> None:
+    done = run("dlq", "reprocess", str(letter.pk), "--note", "mended", "--json")
+    assert (done.json["resolution"], done.json["resolution_note"]) == ("reprocessed", "mended")
 
 
 @pytest.mark.req("D-02")
