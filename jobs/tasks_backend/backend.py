@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
+
+from django.utils.module_loading import import_string
 
 from jobs.engine.enqueue import enqueue
 from jobs.engine.job_arguments import MAX_ATTEMPTS
@@ -74,12 +77,13 @@ class MailroomBackend(BaseTaskBackend):
         """Store the call; it rolls back with the caller's transaction.
 
         Raises:
-            InvalidTask: the task cannot run here.
+            InvalidTask: the task cannot run here, or no worker would find it.
             TypeError: an argument cannot be JSON (ValueError: bytes that are not text).
             PayloadInvalid: the arguments are too large, too deep, or hold NaN or NUL.
             MissingTenant: no firm in scope, and there are several.
         """
         self.validate_task(task)
+        _require_own_name(task)
         payload = payload_of(task, args, kwargs)
         try:
             stored = enqueue(
@@ -105,3 +109,19 @@ class MailroomBackend(BaseTaskBackend):
         if result.backend != self.alias:
             raise TaskResultDoesNotExist(result_id)
         return result
+
+
+def _require_own_name(task: Task[..., Any]) -> None:
+    """Check that the path that is stored leads to this task; not sooner: `@task` is called before it does.
+
+    Raises:
+        InvalidTask: it leads to something else.
+    """
+    with suppress(ImportError):
+        found = import_string(task.module_path)
+        if isinstance(found, Task) and found.func is task.func:
+            return
+    raise InvalidTask(
+        f"{task.module_path} is not this task, and that is where a worker looks for it:"
+        f" name the task as its function, {task.func.__name__}"
+    )

@@ -145,3 +145,18 @@ def whenever() -> str:
 
 
 not_a_task = add.func
+
+
+def _renamed() -> None:
+    """Be known by another name as a task than as a function."""
+
+
+renamed = task(_renamed)
+
+
+def replaced() -> None:
+    """Be a function whose name another task takes."""
+
+
+hidden = task(replaced)
+replaced = noop  # type: ignore[assignment]

@@ -47,6 +47,14 @@ def test_the_backend_says_what_it_can():
     assert isinstance(tasks.noop, MailroomTask)
 
 
+@pytest.mark.parametrize("name", ["renamed", "hidden"])
+def test_a_task_that_no_worker_would_find_is_refused(firm, name):
+    function = getattr(tasks, name)
+    with pytest.raises(InvalidTask, match=f"{function.module_path} is not this task"):
+        function.enqueue()
+    assert enqueued() == []
+
+
 @pytest.mark.parametrize("name", ["add", "add_async"])
 def test_a_call_is_a_job_that_waits(firm, name):
     function = getattr(tasks, name)
