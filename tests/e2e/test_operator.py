@@ -49,11 +49,11 @@ def test_a_dead_job_is_mended_and_completes(
     editor = page.get_by_label("Payload")
     mended = editor.input_value().replace('"name": ""', '"name": "Ada"')
     editor.fill(mended.replace('"name"', '"nam"'))
-    page.get_by_label("Note").fill("the name was missing")
+    page.get_by_label("Reason").fill("the name was missing")
     follow(page.get_by_role("button", name="Reprocess"))
     faults = page.locator(".queue-field-errors").inner_text()
     assert "name: Field required" in faults
-    assert page.get_by_label("Note").input_value() == "the name was missing"
+    assert page.get_by_label("Reason").input_value() == "the name was missing"
 
     page.get_by_label("Payload").fill(mended)
     page.get_by_role("button", name="Reprocess").click()
