@@ -32,7 +32,7 @@ from jobs.operations import schedules
 from jobs.queries.serializers.schedules import next_runs, timetable_in_words
 from jobs.registry import find
 from jobs.registry.timetable import MAX_CRON_LENGTH, TimetableInvalid
-from jobs.schedules.groups import group_names
+from jobs.schedules.groups import find_group, group_names
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
@@ -203,7 +203,8 @@ def _state(row: Schedule) -> str:
 
 
 def _reach(row: Schedule) -> str:
-    return REACHES[ScheduleTarget(row.target)].format(row.group_name)
+    group = find_group(row.group_name)
+    return REACHES[ScheduleTarget(row.target)].format(group.member if group else row.group_name)
 
 
 def _timetable_text(row: Schedule) -> str:

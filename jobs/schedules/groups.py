@@ -35,19 +35,21 @@ R = TypeVar("R", bound=Resolver)
 
 @dataclass(frozen=True)
 class Group:
-    """A registered group; `fields` are the payload fields its members add."""
+    """A registered group; `fields` are the payload fields its members add, `member` is what one is called."""
 
     name: str
     resolver: Resolver
     fields: frozenset[str]
+    member: str
 
 
 _groups: dict[str, Group] = {}
 
 
-def schedule_group(name: str, *, fields: Iterable[str] = ()) -> Callable[[R], R]:
+def schedule_group(name: str, *, fields: Iterable[str] = (), member: str = "") -> Callable[[R], R]:
     """Register the decorated function as the group `name`; it yields the members.
 
+    `member` is what pages call one of them, where the name does not say it.
     It is called in a scope of all firms. Read members in pages: a group may be large. The caller
     leaves out members of inactive firms.
 
@@ -59,7 +61,7 @@ def schedule_group(name: str, *, fields: Iterable[str] = ()) -> Callable[[R], R]
         known = _groups.get(name)
         if known is not None and known.resolver.__module__ != resolver.__module__:
             raise ValueError(f"schedule group {name} is registered twice")
-        _groups[name] = Group(name, resolver, frozenset(fields))
+        _groups[name] = Group(name, resolver, frozenset(fields), member or name)
         return resolver
 
     return register

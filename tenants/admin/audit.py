@@ -8,7 +8,9 @@ from typing import Any, cast, get_args
 from django.contrib import admin
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from interfaces.admin.base import clipped, code_block, column
 from interfaces.admin.filters import SpanFilter, field_filter
@@ -35,7 +37,7 @@ def _target(entry: AuditEntry) -> list[str]:
 class AuditEntryAdmin(TenantAdmin):
     """Who did what, when, why, and what it changed."""
 
-    list_display = ("done", "actor_name", "act", "target", "firm", "door", "why")
+    list_display = ("done", "who", "act", "target", "firm", "door", "why")
     list_filter = (DoorFilter, SpanFilter, FirmFilter)
     list_select_related = ("firm",)
     search_fields = ("target_id",)
@@ -44,14 +46,13 @@ class AuditEntryAdmin(TenantAdmin):
     ordering = ("-id",)
     fields = (
         "done",
-        "actor_name",
-        "door",
-        "act",
+        "who",
+        "came_by",
+        "did",
         "acted_on",
         "firm",
         "reason",
-        "was",
-        "became",
+        "changes",
         "correlation_id",
     )
     # The time to the second, in UTC.
@@ -59,8 +60,11 @@ class AuditEntryAdmin(TenantAdmin):
     target = column("Target", _target, header=True)
     acted_on = column("Target", lambda entry: " ".join(_target(entry)))
     why = column("Reason", lambda entry: clipped(entry.reason or "-"))
-    was = column("Before", lambda entry: _json_block(entry.before))
-    became = column("After", lambda entry: _json_block(entry.after))
+    # Without the help that a form would give.
+    who = column("Who", lambda entry: entry.actor_name)
+    came_by = column("Door", lambda entry: entry.door)
+    did = column("Act", lambda entry: entry.act)
+    changes = column("Changes", lambda entry: _changes(entry.before, entry.after))
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Allow the admins of a firm; `get_queryset` decides which firms' entries they see."""
@@ -81,8 +85,36 @@ class AuditEntryAdmin(TenantAdmin):
         return cast("AuditEntry", entry)
 
 
-def _json_block(value: object) -> SafeString | str:
-    if value is None:
+def _changes(before: object, after: object) -> SafeString | str:
+    """Return what the act changed, a line for each value."""
+    if before is None or after is None:
         return "(private)"
-    text = json.dumps(presentable(value), ensure_ascii=False, indent=2)
-    return code_block(text)
+    was, became = presentable(before), presentable(after)
+    if not isinstance(was, dict) or not isinstance(became, dict):
+        return format_html("{}{}", _shown(was), _shown(became))
+    lines = format_html_join(
+        "",
+        '<tr><th scope="row">{}</th><td>{}</td><td>{}</td></tr>',
+        (
+            (capfirst(name.replace("_", " ")), _shown(was.get(name)), _shown(became.get(name)))
+            for name in dict.fromkeys([*was, *became])
+        ),
+    )
+    if not lines:
+        return "-"
+    return format_html(
+        '<table class="queue-table queue-changes" aria-label="Changes"><thead><tr>'
+        '<td></td><th scope="col">Before</th><th scope="col">After</th></tr></thead>'
+        "<tbody>{}</tbody></table>",
+        lines,
+    )
+
+
+def _shown(value: object) -> SafeString | str:
+    if value is None or value in ("", {}, []):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict | list):
+        return code_block(json.dumps(value, ensure_ascii=False, indent=2))
+    return str(value)

@@ -13,7 +13,7 @@ from tenants.models import Firm
 UNINDEXED = "unindexed"
 
 
-@schedule_group(UNINDEXED)
+@schedule_group(UNINDEXED, member="firm with mail to index")
 def unindexed(reach: GroupRequest) -> Iterator[Member]:
     """Return the firms with messages that are not indexed: imported, or from before the index."""
     missing = Message.objects.filter(firm=OuterRef("pk"), search_index=None)

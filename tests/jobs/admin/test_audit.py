@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -10,7 +13,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from tenants.models import ApiKey, Role
+from tenants.audit import SERVICE, record_operation
+from tenants.models import ApiKey, AuditEntry, Role
 from tenants.scope import all_firms
 from tests.factories.tenants import MembershipFactory
 from tests.jobs.admin.conftest import FirmRows
@@ -33,7 +37,8 @@ def test_the_log_is_for_the_firms_admins_and_read_only(
     assert "globex" not in text
     assert firm_admin.get(operation_url(globex.audit_entry, "change")).status_code == 404
     page = firm_admin.get(operation_url(audit_entries(acme.dead_letter.pk)[0], "change"))
-    assert "&quot;resolution&quot;: &quot;discarded&quot;" in page.content.decode()
+    changes = ('<th scope="row">Resolution</th><td>-</td><td>discarded</td>', "left&lt;/b&gt;")
+    assert all(one in page.content.decode() for one in changes)
     for client in (firm_admin, staff):
         assert (
             client.post(operation_url(acme.audit_entry, "change"), {"reason": "x"}).status_code
@@ -41,6 +46,40 @@ def test_the_log_is_for_the_firms_admins_and_read_only(
         )
         assert client.post(operation_url(acme.audit_entry, "delete")).status_code == 403
     assert staff.get(operation_url(globex.audit_entry, "change")).status_code == 200
+
+
+def record(rows: FirmRows, **changes: Any) -> AuditEntry:
+    target = uuid4()
+    with all_firms("test"):
+        record_operation(
+            SERVICE, "test.act", firm_id=rows.firm.pk, target=("job", target), **changes
+        )
+    return audit_entries(target)[0]
+
+
+@pytest.mark.req("T-05")
+def test_what_an_act_changed_is_a_line_for_each_value(firm_admin: Client, acme: FirmRows) -> None:
+    entry = record(
+        acme,
+        before={"priority": 2, "payload": {"name": "<Ada>"}, "until": None},
+        after={"priority": 0, "payload": {"name": "Grace"}, "everywhere": True, "limit_key": ""},
+    )
+    text = firm_admin.get(operation_url(entry, "change")).content.decode()
+    lines = re.findall('<th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td>', text, re.DOTALL)
+    told = [[re.sub("<.*?>", "", part) for part in line] for line in lines]
+    assert told == [
+        ["Priority", "2", "0"],
+        [
+            "Payload",
+            "{\n  &quot;name&quot;: &quot;&lt;Ada&gt;&quot;\n}",
+            "{\n  &quot;name&quot;: &quot;Grace&quot;\n}",
+        ],
+        ["Until", "-", "-"],
+        ["Everywhere", "-", "yes"],
+        ["Limit key", "-", "-"],
+    ]
+    empty = record(acme)
+    assert "queue-changes" not in firm_admin.get(operation_url(empty, "change")).content.decode()
 
 
 @pytest.mark.parametrize(

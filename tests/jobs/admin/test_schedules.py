@@ -13,6 +13,7 @@ from django.urls import reverse
 from jobs.engine.redaction import REDACTED_VALUE
 from jobs.models import JobQueue, Schedule, ScheduleRun
 from jobs.operations import schedules
+from jobs.schedules.defaults import store_default_schedules
 from jobs.states import ScheduleTarget
 from tenants.models import Role
 from tenants.scope import all_firms
@@ -48,6 +49,14 @@ def test_the_list_says_when_each_runs_in_plain_words(member: Client, acme: FirmR
     assert "nightly of acme" in page
     assert "At 02:30 every day, Europe/Vienna" in page
     assert "the firm" in page
+
+
+def test_whom_a_group_reaches_is_said_in_words(staff: Client) -> None:
+    store_default_schedules(["message.index", "labels.sync.gmail"])
+    listing = staff.get(reverse("admin:jobs_schedule_changelist")).content.decode()
+    assert "every firm with mail to index" in listing
+    assert "every mailbox" in listing
+    assert "every unindexed" not in listing
 
 
 def test_the_page_shows_the_next_five_runs_by_the_clock_of_its_zone(
