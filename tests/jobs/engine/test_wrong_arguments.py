@@ -180,13 +180,18 @@ def test_an_object_inside_a_payload_is_a_dict(firm: Firm, job_types: Any, wrong:
     assert enqueue("test.any", UserDict(value=1), firm=firm).created
 
 
-def test_an_error_of_a_types_own_function_stays_as_it_is(firm: Firm, job_types: Any) -> None:
+def test_an_error_of_a_types_own_function_is_not_taken_for_a_wrong_spec(
+    firm: Firm, job_types: Any
+) -> None:
     def key(payload: Any) -> str:
         return str(payload.nmae)
 
     job("test.slip", category="sync", payload=JobPayload, lock_key=key)(lambda payload, ctx: None)
-    with pytest.raises(AttributeError, match="nmae"):
+    with pytest.raises(PayloadInvalid, match="lock_key") as refused:
         enqueue_many([EnqueueSpec("test.slip")], firm=firm)
+    cause = refused.value.__cause__
+    assert isinstance(cause, AttributeError)
+    assert "nmae" in str(cause)
 
 
 @pytest.mark.parametrize("event", ["on_failed", "on_settled", "on_completed"])
