@@ -20,7 +20,6 @@ from jobs.errors import Cancel, Fatal, Snooze
 from jobs.execution.context import JobContext
 from jobs.operations import deletion, deletion_steps
 from jobs.operations.bulk_step import do_step
-from jobs.operations.by_hand import only_of_system_firm
 from jobs.operations.escalation import escalation_notice_of
 from jobs.operations.notifications.alerts import alert_new_failures, alert_unreviewed
 from jobs.operations.notifications.deliveries import NOTIFICATION_RETRY, find_endpoint
@@ -285,7 +284,6 @@ def dlq_age_alert(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
     return {"failures": alert_unreviewed()}
 
 
-only_of_system_firm("dlq_alert", "dlq_age_alert")
 default_schedule(
     "Alert to new failures",
     "dlq_alert",

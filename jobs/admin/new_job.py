@@ -22,12 +22,12 @@ from jobs.admin.schema_fields import given, schema_fields
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.job_arguments import MAX_KEY_LENGTH
 from jobs.errors import PayloadInvalid
-from jobs.operations.by_hand import by_hand_faults
+from jobs.operations.deletion import by_hand_faults
 from jobs.operations.enqueue import enqueue
 from jobs.payload_validator import validate_payload
 from jobs.registry import JobType
 from jobs.states import Priority
-from tenants.admin.base import TenantOperationsAdmin, access_in
+from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.firm_choice import FirmChoiceForm
 from tenants.models import Role
 
@@ -127,12 +127,6 @@ def _summary(declared: JobType) -> str:
     return (getdoc(declared.handler) or "").partition("\n")[0]
 
 
-def _is_offered(request: HttpRequest, job_type: str) -> bool:
-    """Say whether there is a firm in which the user may enqueue jobs of this type."""
-    firms = access_in(request).firms(Role.DEVELOPER)
-    return any(not by_hand_faults(job_type, one) for one in ([None] if firms is None else firms))
-
-
 class NewJobAdmin(TenantOperationsAdmin):
     """A list of jobs with pages that enqueue one."""
 
@@ -153,7 +147,7 @@ class NewJobAdmin(TenantOperationsAdmin):
             Http404: there is no such type, or none that is enqueued by hand.
         """
         declared = registry.find(job_type)
-        if declared is None or not _is_offered(request, job_type):
+        if declared is None or by_hand_faults(job_type):
             raise Http404("no such job type")
         return super().operation_view(request, operation=_operation_for(declared))
 
@@ -165,7 +159,7 @@ class NewJobAdmin(TenantOperationsAdmin):
             return super().operation_view(request, object_id, operation=operation)
         if not self.may(request, operation):
             raise PermissionDenied
-        offered = [one for one in registry.all_types() if _is_offered(request, one.name)]
+        offered = [one for one in registry.all_types() if not by_hand_faults(one.name)]
         by_category = sorted(offered, key=attrgetter("category.value"))
         categories = [
             (

@@ -12,9 +12,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 
 from jobs.engine.enqueue import enqueue
-from jobs.errors import Fatal, UnknownJob, WrongState
+from jobs.errors import Fatal, Fault, UnknownJob, WrongState
 from jobs.models import JobQueue
-from jobs.operations.by_hand import begun_by_operation
 from jobs.operations.operation import By, operation, require_reason
 from jobs.registry import find
 from jobs.states import Priority, Status
@@ -25,11 +24,6 @@ from tenants.users import email_field, find_users, sign_in_field
 
 FIRM_JOB_TYPE = "delete_firm"
 USER_JOB_TYPE = "delete_user"
-for _job_type in (FIRM_JOB_TYPE, USER_JOB_TYPE):
-    begun_by_operation(
-        _job_type,
-        how=f"is a deletion: it is begun in the admin or with manage.py {_job_type}",
-    )
 # Of the app that knows what a firm's data are; the queue alone exports nothing.
 EXPORT_JOB_TYPE = "firm_export"
 # What the audit log keeps of a user.
@@ -58,6 +52,14 @@ def delete_firm(firm: Firm, reason: str, *, export_first: bool = False, by: By =
     if export_id is not None and job.payload.get("export_job_id") != str(export_id):
         raise WrongState(f"job {job.pk} deletes it already, without an export: cancel that first")
     return job
+
+
+def by_hand_faults(job_type: str) -> list[Fault]:
+    """Return why nobody enqueues, schedules or edits a job of this type by hand; [] if they may."""
+    if job_type not in (FIRM_JOB_TYPE, USER_JOB_TYPE):
+        return []
+    message = f"is a deletion: it is begun in the admin or with manage.py {job_type}, not by hand"
+    return [Fault("job_type", "not_possible", message)]
 
 
 def exports_firms() -> bool:

@@ -8,13 +8,13 @@ from typing import Any
 
 from jobs import registry
 from jobs.engine.chains import enqueue_chain as store_chain
-from jobs.engine.enqueue import EnqueueResult, firm_in_scope
+from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.enqueue import enqueue as store
 from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.redaction import redaction_faults
 from jobs.errors import Fault, PayloadInvalid, WrongState
 from jobs.models import JobQueue
-from jobs.operations.by_hand import by_hand_faults
+from jobs.operations.deletion import by_hand_faults
 from jobs.operations.operation import By, audit, operation
 from jobs.states import CountedBy
 from tenants.models import Firm
@@ -40,10 +40,9 @@ def enqueue(
             the type are enqueued by an operation alone.
         MissingTenant: no firm given, none in scope, and there are several.
     """
-    firm_id = firm_in_scope(firm)
-    if faults := _faults(job_type, payload, options.get("lock_key"), firm_id):
+    if faults := _faults(job_type, payload, options.get("lock_key")):
         raise PayloadInvalid(job_type, faults)
-    result = store(job_type, payload, firm=firm_id, **options)
+    result = store(job_type, payload, firm=firm, **options)
     _audit(result, by, reason)
     return result
 
@@ -62,12 +61,11 @@ def enqueue_chain(
         PayloadInvalid: one of them is refused, or its payload holds a mask.
         ArgumentsInvalid, MissingTenant: as `jobs.engine.chains.enqueue_chain`.
     """
-    firm_id = firm_in_scope(firm, "enqueue_chain")
     for place, spec in enumerate(specs):
-        if faults := _faults(spec.job_type, spec.payload, spec.lock_key, firm_id):
+        if faults := _faults(spec.job_type, spec.payload, spec.lock_key):
             named = [replace(fault, field=f"jobs.{place}.{fault.field}") for fault in faults]
             raise PayloadInvalid(spec.job_type, named)
-    result = store_chain(specs, firm=firm_id)
+    result = store_chain(specs, firm=firm)
     _audit(result, by, reason, chain=[spec.job_type for spec in specs])
     return result
 
@@ -77,11 +75,9 @@ def holder_is_deleted(result: EnqueueResult) -> WrongState:
     return WrongState(f"job {result.job_id} had this idempotency key, and is deleted")
 
 
-def _faults(
-    job_type: str, payload: Mapping[str, Any] | None, lock_key: str | None, firm_id: int
-) -> list[Fault]:
+def _faults(job_type: str, payload: Mapping[str, Any] | None, lock_key: str | None) -> list[Fault]:
     return [
-        *by_hand_faults(job_type, firm_id),
+        *by_hand_faults(job_type),
         *redaction_faults(payload),
         *_lock_faults(job_type, lock_key),
     ]

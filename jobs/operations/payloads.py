@@ -15,7 +15,7 @@ from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faul
 from jobs.engine.value_faults import number_faults
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
-from jobs.operations.by_hand import by_hand_faults
+from jobs.operations.deletion import by_hand_faults
 from jobs.payload_validator import JobPayload, encode_payload, parse_payload
 from jobs.registry import JobType
 from jobs.states import Status
@@ -34,7 +34,7 @@ def edited_columns(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, dict
     declared = registry.get(job.job_type)
     text, model = _check(job, payload)
     whole = json.loads(text)
-    faults = by_hand_faults(job.job_type, job.firm_id)
+    faults = by_hand_faults(job.job_type)
     waits = job.status == Status.PENDING
     if waits and model.correlation_id != job.correlation_id:
         message = "cannot be changed: the job is found by it"

@@ -10,7 +10,7 @@ from jobs import registry
 from jobs.engine.redaction import redaction_faults
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import Schedule
-from jobs.operations.by_hand import by_hand_faults
+from jobs.operations.deletion import by_hand_faults
 from jobs.payload_validator import text_faults, validate_payload
 from jobs.registry.timetable import TimetableInvalid
 from jobs.schedules.groups import find_group, group_names
@@ -40,7 +40,7 @@ def schedule_faults(row: Schedule) -> list[Fault]:
         faults.append(Fault(error.field, "invalid", str(error)))
     return [
         *faults,
-        *by_hand_faults(row.job_type, row.firm_id),
+        *by_hand_faults(row.job_type),
         *text_faults("name", row.name),
         *_payload_faults(row),
     ]

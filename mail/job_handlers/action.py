@@ -9,7 +9,6 @@ from uuid import UUID
 
 from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
 from jobs.execution.context import JobContext
-from jobs.operations.by_hand import only_of_system_firm
 from jobs.registry import JobPayload, job
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
@@ -147,5 +146,4 @@ def sweep(_: JobPayload, __: JobContext) -> dict[str, Any]:
     return dict(sweep_actions())
 
 
-only_of_system_firm("actions.sweep")
 default_schedule("Sweep mail actions", "actions.sweep", every_seconds=lambda: SWEEP_SECONDS)

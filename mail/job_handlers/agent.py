@@ -11,7 +11,6 @@ from pydantic import Field
 
 from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
 from jobs.execution.context import JobContext
-from jobs.operations.by_hand import only_of_system_firm
 from jobs.registry import JobPayload, job
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
@@ -134,7 +133,6 @@ def enqueue_due(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
     return {"enqueued": enqueue_due_agents(ctx.heartbeat)}
 
 
-only_of_system_firm(ENQUEUE_TYPE)
 default_schedule("Enqueue scheduled agents", ENQUEUE_TYPE, every_seconds=agents_interval_seconds)
 
 

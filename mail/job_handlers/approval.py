@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from jobs.execution.context import JobContext
-from jobs.operations.by_hand import only_of_system_firm
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
@@ -42,5 +41,4 @@ def expire(_: JobPayload, __: JobContext) -> dict[str, Any]:
     return {"expired": expire_approvals()}
 
 
-only_of_system_firm("approvals.expire")
 default_schedule("Expire approvals", "approvals.expire", every_seconds=lambda: EXPIRE_SECONDS)

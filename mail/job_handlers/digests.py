@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from jobs.execution.context import JobContext
-from jobs.operations.by_hand import only_of_system_firm
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
@@ -52,5 +51,4 @@ def enqueue_due(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
     return {"enqueued": enqueue_due_digests(ctx.heartbeat)}
 
 
-only_of_system_firm(ENQUEUE_TYPE)
 default_schedule("Enqueue due digests", ENQUEUE_TYPE, every_seconds=reminders_interval_seconds)

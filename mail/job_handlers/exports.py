@@ -9,7 +9,6 @@ from uuid import UUID
 
 from jobs.errors import Cancel, Fatal, LeaseLost, Snooze
 from jobs.execution.context import JobContext
-from jobs.operations.by_hand import begun_by_operation, only_of_system_firm
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
@@ -45,12 +44,12 @@ class RequestPayload(JobPayload):
 
 @contextmanager
 def _request(
-    ctx: JobContext, kind: RequestKind, request_id: UUID | None, about_firm_id: int | None = None
+    ctx: JobContext, request_id: UUID | None, about_firm_id: int | None = None
 ) -> Iterator[DataRequest]:
     """Give the job's request; note it as failed once no further attempt will be made."""
-    request = request_of_job(_lease(ctx), kind, request_id, about_firm_id)
+    request = request_of_job(_lease(ctx), request_id, about_firm_id)
     if request is None:
-        raise Cancel("There is no such request, or the firm it is about is gone")
+        raise Cancel("This job has no such request, or the firm it is about is gone")
     try:
         yield request
     except (Snooze, Cancel, LeaseLost):
@@ -82,8 +81,7 @@ def _export(request: DataRequest, ctx: JobContext) -> dict[str, Any]:
 )
 def firm_export(payload: FirmExportPayload, ctx: JobContext) -> dict[str, Any]:
     """Export all that a firm owns."""
-    kind = RequestKind.FIRM_EXPORT
-    with _request(ctx, kind, payload.request_id, payload.firm_id) as request:
+    with _request(ctx, payload.request_id, payload.firm_id) as request:
         return _export(request, ctx)
 
 
@@ -95,7 +93,7 @@ def firm_export(payload: FirmExportPayload, ctx: JobContext) -> dict[str, Any]:
 )
 def gdpr_export(payload: RequestPayload, ctx: JobContext) -> dict[str, Any]:
     """Export all that mentions a person."""
-    with _request(ctx, RequestKind.GDPR_EXPORT, payload.request_id) as request:
+    with _request(ctx, payload.request_id) as request:
         return _export(request, ctx)
 
 
@@ -108,7 +106,7 @@ def gdpr_export(payload: RequestPayload, ctx: JobContext) -> dict[str, Any]:
 def erase_subject(payload: RequestPayload, ctx: JobContext) -> dict[str, Any]:
     """Erase a person: delete the mail that mentions them, and their address everywhere else."""
     lease = _lease(ctx)
-    with _request(ctx, RequestKind.ERASE_SUBJECT, payload.request_id) as request:
+    with _request(ctx, payload.request_id) as request:
         while not (step := erase_step(request.pk, lease)).is_over:
             ctx.heartbeat()
             if step.waits:
@@ -122,9 +120,4 @@ def expire(_: JobPayload, __: JobContext) -> dict[str, Any]:
     return {"expired": expire_exports(), "failed": fail_stranded()}
 
 
-begun_by_operation(
-    *RequestKind,
-    how="is a data request: a firm's admin asks for it under Data requests or over REST",
-)
-only_of_system_firm("exports.expire")
 default_schedule("Expire exports", "exports.expire", every_seconds=lambda: EXPIRE_SECONDS)

@@ -12,7 +12,6 @@ from uuid import UUID
 from pydantic import AwareDatetime
 
 from jobs.execution.context import JobContext
-from jobs.operations.by_hand import only_of_system_firm
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
@@ -79,6 +78,5 @@ def find(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
     return dict(find_follow_ups(ctx.heartbeat))
 
 
-only_of_system_firm(FIND_TYPE, ENQUEUE_TYPE)
 default_schedule("Find follow-ups", FIND_TYPE, every_seconds=lambda: FIND_SECONDS)
 default_schedule("Enqueue due reminders", ENQUEUE_TYPE, every_seconds=reminders_interval_seconds)

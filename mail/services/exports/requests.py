@@ -119,11 +119,11 @@ def _require_erasable(address: str) -> None:
 
 
 def request_of_job(
-    lease: JobLease, kind: RequestKind, request_id: UUID | None, about_firm_id: int | None
+    lease: JobLease, request_id: UUID | None, about_firm_id: int | None
 ) -> DataRequest | None:
     """Return the request that a job works on; a `firm_export` without one makes it.
 
-    None: there is none of this kind. Only the system firm's jobs are about another firm.
+    None: there is none, or it is another job's. Only the system firm's jobs are about another firm.
 
     Raises:
         LeaseLost: another attempt makes it now.
@@ -131,8 +131,8 @@ def request_of_job(
     """
     with firm_scope(lease.firm_id):
         if request_id is not None:
-            # Whoever enqueues by hand names any: what was to be exported is not erased.
-            mine = DataRequest.objects.filter(pk=request_id, kind=kind)
+            # Whoever enqueues by hand names any: also one of another kind, or whose job was canceled.
+            mine = DataRequest.objects.filter(pk=request_id, job_id=lease.job_id)
             found: DataRequest | None = mine.first()
             return found
         lease.require()

@@ -105,18 +105,6 @@ def test_a_deletion_is_no_new_job(developer: Client) -> None:
     assert developer.get(form).status_code == 404
 
 
-@pytest.mark.req("T-05")
-def test_the_system_firms_work_is_offered_to_platform_staff_alone(
-    developer: Client, staff: Client
-) -> None:
-    form = reverse("admin:jobs_jobqueue_new_of", args=["dlq_alert"])
-    assert form not in developer.get(reverse(CHOOSE)).content.decode()
-    assert developer.get(form).status_code == 404
-    assert form in staff.get(reverse(CHOOSE)).content.decode()
-    assert send(staff, "dlq_alert", firm="acme").status_code == 400
-    assert send(staff, "dlq_alert", firm="system").status_code == 302
-
-
 def test_a_job_is_enqueued_from_its_fields(developer: Client, acme: FirmRows) -> None:
     customer = uuid4()
     answers = {

@@ -9,7 +9,8 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from jobs.errors import LeaseLost, Retryable
-from jobs.queue import enqueue
+from jobs.models import JobQueue
+from jobs.queue import cancel, enqueue
 from jobs.testing import drain, run_job
 from mail.errors import FaultyInput, ReasonMissing, WrongState
 from mail.job_handlers import exports as handlers
@@ -133,6 +134,18 @@ def test_an_erasure_is_not_exported(mailbox: Mailbox, kind: RequestKind) -> None
     by_hand = enqueue(kind.value, {"request_id": request.pk}, firm=mailbox.firm)
     assert run_job(by_hand.job_id).status == "canceled"
     assert again(request).status == RequestStatus.RUNNING
+
+
+def test_an_erasure_whose_job_was_canceled_is_not_begun_by_another(mailbox: Mailbox) -> None:
+    mailbox.receive()
+    mailbox.store_all()
+    drain()
+    request = requested(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    with firm_scope(mailbox.firm):
+        cancel(JobQueue.objects.get(pk=request.job_id))
+    by_hand = enqueue("erase_subject", {"request_id": request.pk}, firm=mailbox.firm)
+    assert run_job(by_hand.job_id).status == "canceled"
+    assert len(mailbox.messages()) == 1
 
 
 def test_no_column_of_any_table_mentions_an_erased_person(mailbox: Mailbox) -> None:
