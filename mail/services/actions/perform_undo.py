@@ -79,13 +79,14 @@ def perform_undo(
         fail_action(account.firm_id, undo.pk, GONE)
         raise RowGone(GONE) from None
     with firm_scope(account.firm_id):
-        store_labels(account, original.message_id, after, state.cursor)
+        stored = store_labels(account, original.message_id, after, state.cursor)
         before = set((undo.pre_image or {}).get("labels", after))
         possible |= LabelChange(add=remade)
         made = LabelChange(
             possible.add & (set(after) - before), possible.remove & (before - set(after))
         )
-        complete_undo(account, original, undo, made, possible.labels - change.labels)
+        kept = possible.labels - change.labels
+        complete_undo(account, original, undo, made, kept, stored=stored)
         undo.refresh_from_db()
     return _result(original, undo)
 

@@ -30,7 +30,7 @@ from mail.models import (
 from mail.services.actions.actions import (
     fail_action,
 )
-from mail.services.actions.label_changes import LabelChange
+from mail.services.actions.label_changes import UNSTORED, LabelChange
 from mail.services.actions.snooze import reinstate_earlier
 from mail.services.mailboxes.connection import why_not_used
 from mail.services.operation import audit
@@ -119,7 +119,7 @@ def request_undo(action: Action, *, by: Actor = SERVICE, reason: str = "") -> Ac
     )
     if _changed_nothing(action):
         Action.objects.filter(pk=undo.pk).update(status=ActionStatus.EXECUTING)
-        complete_undo(action.account, action, undo, LabelChange(), frozenset())
+        complete_undo(action.account, action, undo, LabelChange(), frozenset(), stored=True)
         undo.refresh_from_db()
     else:
         _enqueue(undo, action.pk, action.message.thread_id)
@@ -171,14 +171,17 @@ def complete_undo(
     undo: Action,
     made: LabelChange,
     kept: frozenset[str],
+    *,
+    stored: bool,
 ) -> None:
-    """Complete the undo. Must run in the firm's scope."""
+    """Complete the undo; `stored` says whether the message's row has it. Must run in the firm's scope."""
     added, removed = sorted(made.add), sorted(made.remove)
     hint = {
         "action": ActionType.UNDO.value,
         "inverse_action": "none",
         "changed": {"added": added, "removed": removed},
         "kept": sorted(kept - made.labels),
+        **({} if stored else {UNSTORED: True}),
     }
     done = Action.objects.filter(pk=undo.pk, status=ActionStatus.EXECUTING).update(
         status=ActionStatus.COMPLETED, undo_hint=hint, executed_at=Now(), error=""

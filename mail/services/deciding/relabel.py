@@ -15,18 +15,22 @@ from mail.llm.base import Category
 from mail.models import (
     UNFINISHED,
     Action,
+    ActionLink,
     ActionStatus,
     ActionType,
     Decision,
     MailLabel,
     Message,
+    Relation,
 )
 from mail.services.actions.actions import request_action
-from mail.services.actions.label_changes import UNSTORED
+from mail.services.actions.label_changes import UNSTORED, changed_labels
 from mail.services.actions.types import LABEL_ACTIONS
 
 StateLabel = tuple[UUID, LabelKey]
 """A message and the label it carries of those that say where a thread stands."""
+Written = tuple[StateLabel, bool]
+"""What Mailroom wrote: the label of a message, put on (True) or taken off."""
 
 # When a verdict is tried again that came while the thread's first label was put on.
 LABELLING_SECONDS = 2.0
@@ -66,9 +70,9 @@ def show_state(
     changes = _changes(by_id.keys(), among)
     interrupted = _cancel_unfinished(changes)
     # What an interrupted action did to Gmail is unknown: undo it, or do it again.
-    unsure = [*interrupted, *_last_unstored(changes)]
-    removed = {_subject(action) for action in unsure if _removes(action)}
-    applied = {_subject(action) for action in unsure if not _removes(action)}
+    unsure = [*map(_written, interrupted), *_last_unstored(changes)]
+    removed = {label for label, is_on in unsure if not is_on}
+    applied = {label for label, is_on in unsure if is_on}
     # Read after the actions: one that ends meanwhile has stored what it did.
     carried = _carried(account_id, by_id.keys(), among)
     for message_id, key in sorted((carried | applied) - {wanted}):
@@ -122,19 +126,27 @@ def _cancel_unfinished(changes: QuerySet[Action]) -> list[Action]:
     return interrupted
 
 
-def _last_unstored(changes: QuerySet[Action]) -> list[Action]:
+def _last_unstored(changes: QuerySet[Action]) -> list[Written]:
     """Return the last change of each label whose effect the next sync may have to store yet."""
-    done = changes.filter(status=ActionStatus.COMPLETED).order_by("executed_at", "pk")
-    last = {_subject(action): action for action in done}
-    return [action for action in last.values() if (action.undo_hint or {}).get(UNSTORED)]
+    undos = ActionLink.objects.filter(effect__in=changes, relation=Relation.UNDO_OF)
+    undone = dict(undos.values_list("cause_id", "effect_id"))
+    rows = changes | Action.objects.filter(pk__in=list(undone))
+    done = list(rows.filter(status=ActionStatus.COMPLETED).order_by("executed_at", "pk"))
+    by_id = {action.pk: action for action in done}
+    last: dict[StateLabel, tuple[bool, bool]] = {}
+    for action in done:
+        hint = action.undo_hint or {}
+        label, is_on = _written(by_id[undone.get(action.pk, action.pk)])
+        if action.pk not in undone:
+            last[label] = is_on, UNSTORED in hint
+        elif changed_labels(hint):
+            last[label] = not is_on, UNSTORED in hint
+    return [(label, is_on) for label, (is_on, unstored) in last.items() if unstored]
 
 
-def _subject(action: Action) -> StateLabel:
-    return action.message_id, _KEYS[action.parameters["label"]]
-
-
-def _removes(action: Action) -> bool:
-    return action.action_type == ActionType.REMOVE_LABEL
+def _written(action: Action) -> Written:
+    label = action.message_id, _KEYS[action.parameters["label"]]
+    return label, action.action_type == ActionType.APPLY_LABEL
 
 
 def _request(

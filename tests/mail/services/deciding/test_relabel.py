@@ -13,11 +13,13 @@ from mail.labels import LABEL_NAMES
 from mail.llm.base import Category
 from mail.models import Action, ActionStatus, Message
 from mail.services.actions.perform import perform_action
+from mail.services.actions.perform_undo import perform_undo
 from mail.services.deciding.classify import classify_thread, decide, open_case
 from mail.services.deciding.classify import judge as judge_case
 from mail.services.deciding.label_page import label_page
 from mail.services.syncing.sync import sync_mailbox
 from tenants.scope import firm_scope
+from tests.mail.action_kit import ask_undo, current
 from tests.mail.mail_kit import FixedClassifier, Mailbox, letter, stored
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("M-09")]
@@ -137,5 +139,55 @@ def test_a_label_that_is_put_on_while_the_thread_is_judged_is_replaced(
     put_page_on(mailbox)
     with firm_scope(mailbox.firm):
         decide(account, case, verdict, source=source, job_id=job_id)
+    act(mailbox)
+    assert state_labels(mailbox, message) == {LABEL_NAMES[Category.WAITING.label]}
+
+
+def undo_beside_a_sync(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch, action: Action) -> None:
+    """Have the action taken back, and let a sync read other news just before Gmail does it."""
+    undo = ask_undo(mailbox, action)
+
+    def perform(_: Mailbox) -> None:
+        job_id = current(undo).job_id
+        assert job_id is not None
+        perform_undo(mailbox.account, mailbox.gmail, action.pk, job_id=job_id)
+
+    act_beside_a_sync(mailbox, monkeypatch, perform)
+
+
+def changes_of(mailbox: Mailbox, category: Category) -> list[Action]:
+    label = {"label": LABEL_NAMES[category.label]}
+    return [action for action in stored(Action) if action.parameters == label]
+
+
+@pytest.mark.req("M-16")
+def test_a_label_whose_undo_no_sync_has_stored_yet_is_put_back(
+    mailbox: Mailbox, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge(mailbox, message, Category.FYI)
+    act(mailbox)
+    (applied,) = changes_of(mailbox, Category.FYI)
+    undo_beside_a_sync(mailbox, monkeypatch, applied)
+    assert state_labels(mailbox, message) == set()
+
+    judge(mailbox, message, Category.FYI)
+    act(mailbox)
+    assert state_labels(mailbox, message) == {LABEL_NAMES[Category.FYI.label]}
+
+
+@pytest.mark.req("M-16")
+def test_a_label_that_an_undo_put_back_and_no_sync_has_stored_yet_is_replaced(
+    mailbox: Mailbox, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge(mailbox, message, Category.FYI)
+    act(mailbox)
+    judge(mailbox, message, Category.WAITING)
+    act(mailbox)
+    _, removed = changes_of(mailbox, Category.FYI)
+    undo_beside_a_sync(mailbox, monkeypatch, removed)
+    names = {LABEL_NAMES[Category.FYI.label], LABEL_NAMES[Category.WAITING.label]}
+    assert state_labels(mailbox, message) == names
+
+    judge(mailbox, message, Category.WAITING)
     act(mailbox)
     assert state_labels(mailbox, message) == {LABEL_NAMES[Category.WAITING.label]}
