@@ -16,6 +16,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from mail.conf import sync_full_days
+from mail.errors import MailboxWaits
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailHistoryExpired
 from mail.labels import LABEL_NAMES
@@ -34,6 +35,8 @@ from tenants.scope import firm_scope
 PAGE_SIZE = 500
 INBOX_AND_SENT = "{in:inbox in:sent}"
 OWN_LABELS = [f'label:"{name}"' for name in LABEL_NAMES.values()]
+OVERTAKEN_SECONDS = 1.0
+_OVERTAKEN = "Another sync has read the mailbox meanwhile"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,9 @@ def sync_mailbox(
 
     `force_full` scans besides, for what slipped through; the cursor is read from as ever, since
     a scan sees recent mail alone.
+
+    Raises:
+        MailboxWaits: another sync has moved the cursor meanwhile.
     """
     cursor = _start(account)
     report = SyncReport()
@@ -128,8 +134,14 @@ def _finish(account: MailAccount) -> None:
 
 
 def _read_history(account: MailAccount, gmail: GmailClient, cursor: int) -> SyncReport:
+    """Read what has changed since the cursor.
+
+    Raises:
+        MailboxWaits: another sync, of a worker that took this one for dead, has moved the cursor.
+    """
     report = SyncReport()
     page_token: str | None = None
+    stands = cursor
     while report.pages == 0 or page_token:
         # Gmail wants the same start on every page, however far the cursor has come meanwhile.
         page = gmail.history(str(cursor), page_token)
@@ -141,10 +153,13 @@ def _read_history(account: MailAccount, gmail: GmailClient, cursor: int) -> Sync
         if not page_token:
             reached.append(int(page["historyId"]))
         with firm_scope(account.firm_id):
-            cursor_of(account, lock=True)
+            if cursor_of(account, lock=True) != stands:
+                # Of what that one has applied, this page may be the older half.
+                raise MailboxWaits(_OVERTAKEN, seconds=OVERTAKEN_SECONDS)
             apply_changes(account, changes)
             enqueued = enqueue_ingests(account, found)
-            _advance_cursor(account, max(reached, default=cursor))
+            stands = max(stands, *reached)
+            _advance_cursor(account, stands)
         report += SyncReport(pages=1, listed=len(found), enqueued=enqueued)
     return report
 
@@ -163,8 +178,7 @@ def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> Syn
     for found, is_last in _pages(gmail, queries):
         with firm_scope(account.firm_id):
             enqueued = enqueue_ingests(account, found)
-            if seed_cursor and is_last:
-                cursor_of(account, lock=True)
+            if seed_cursor and is_last and cursor_of(account, lock=True) is None:
                 apply_differences(account, found_out)
                 _seed_cursor(account, history_id)
         report += SyncReport(pages=1, listed=len(found), enqueued=enqueued)

@@ -1,0 +1,73 @@
+"""Two syncs of one mailbox at once: a worker that is taken for dead goes on beside the next."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from mail.errors import MailboxWaits
+from mail.gmail.client import GmailClient
+from mail.services.syncing.sync import sync_mailbox
+from tests.mail.mail_kit import Mailbox
+from tests.mail.mirror_machine import check_equal, run_ingests
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("M-04", "J-14")]
+
+
+def synced(mailbox: Mailbox) -> str:
+    """Return a message that is stored."""
+    arrived = mailbox.receive()
+    sync_mailbox(mailbox.account, mailbox.gmail)
+    run_ingests(mailbox)
+    return arrived
+
+
+def beside_another(mailbox: Mailbox, arrived: str, name: str, *, of: str = "") -> GmailClient:
+    """Return a Gmail whose answer to this (a search of that text) comes late.
+
+    The person takes the star off the message meanwhile, and another sync reads that.
+    """
+    gmail = mailbox.gmail
+    call = getattr(gmail, name)
+
+    def late(*args: Any, **options: Any) -> Any:
+        answer = call(*args, **options)
+        if of in args[0]:
+            setattr(gmail, name, call)
+            mailbox.gmail.modify_message(arrived, remove=["STARRED"])
+            sync_mailbox(mailbox.account, mailbox.gmail)
+        return answer
+
+    setattr(gmail, name, late)
+    return gmail
+
+
+def test_history_that_another_sync_has_read_is_not_applied_again(mailbox: Mailbox) -> None:
+    arrived = synced(mailbox)
+    mailbox.gmail.modify_message(arrived, add=["STARRED"])
+    gmail = beside_another(mailbox, arrived, "history")
+    with suppress(MailboxWaits):
+        sync_mailbox(mailbox.account, gmail)
+    check_equal(mailbox)
+
+
+def test_a_comparison_is_not_applied_once_another_sync_has_read_on(mailbox: Mailbox) -> None:
+    arrived = synced(mailbox)
+    mailbox.gmail.modify_message(arrived, add=["STARRED"])
+    mailbox.simulator.expire_history(mailbox.account.address)
+    gmail = beside_another(mailbox, arrived, "list_messages", of="newer_than:")
+    sync_mailbox(mailbox.account, gmail)
+    check_equal(mailbox)
+
+
+def test_pages_of_one_sync_do_not_stop_it(mailbox: Mailbox) -> None:
+    arrived = synced(mailbox)
+    for _ in range(60):
+        mailbox.gmail.modify_message(arrived, add=["STARRED"])
+        mailbox.gmail.modify_message(arrived, remove=["STARRED"])
+    mailbox.gmail.modify_message(arrived, add=["IMPORTANT"])
+    report = sync_mailbox(mailbox.account, mailbox.gmail)
+    assert report.pages > 1
+    check_equal(mailbox)
