@@ -20,15 +20,16 @@ from mail.job_handlers.base import (
     model_errors,
 )
 from mail.job_handlers.relabel import ThreadPayload
+from mail.labels import LabelKey
 from mail.models import MAX_GMAIL_ID_LENGTH
 from mail.services.drafting.cleanup import check_sent, mark_done, withdraw_draft
 from mail.services.drafting.jobs import (
     draft_answer,
     draft_on_request,
-    draft_unstored,
     rework_draft,
 )
-from mail.services.drafting.requests import CleanupAction
+from mail.services.drafting.requests import OBEYED, CleanupAction
+from mail.services.drafting.unstored import follow_unstored
 from mail.services.queueing import thread_lock
 
 # The thread, related mail, the draft, and the one it replaces.
@@ -43,17 +44,21 @@ class DraftPayload(AccountPayload):
 
 
 class ManualDraftPayload(AccountPayload):
-    """As DraftPayload; or, of a message that is not stored yet, Gmail's id alone."""
+    """As DraftPayload; or, of a message that is not stored yet, Gmail's id and the label it was given."""
 
     message_id: UUID | None = None
     thread_id: UUID | None = None
     gmail_message_id: Annotated[str, Field(max_length=MAX_GMAIL_ID_LENGTH)] = ""
+    # Another one asks for no draft, but for what it stands for.
+    label: LabelKey = LabelKey.NEEDS_RESPONSE
 
     @model_validator(mode="after")
     def _names_one(self) -> Self:
         stored = self.message_id is not None and self.thread_id is not None
         if stored == bool(self.gmail_message_id):
             raise ValueError("give message_id and thread_id, or gmail_message_id")
+        if self.label not in ({LabelKey.NEEDS_RESPONSE} if stored else OBEYED):
+            raise ValueError("label: asks for nothing here")
         return self
 
 
@@ -65,6 +70,12 @@ class CleanupPayload(ThreadPayload):
     message_id: UUID | None = None
     # Which draft is withdrawn; of a job from before 1.1 the one that stands.
     draft_id: UUID | None = None
+
+
+def _manual_key(payload: ManualDraftPayload) -> str:
+    # By the message: of several people who use a form, another may be answered.
+    key = f"manual_draft:{payload.account_id}:{payload.message_id or payload.gmail_message_id}"
+    return key if payload.label == LabelKey.NEEDS_RESPONSE else f"{key}:{payload.label}"
 
 
 def _cleanup_key(payload: CleanupPayload) -> str:
@@ -100,19 +111,24 @@ def draft(payload: DraftPayload, ctx: JobContext) -> dict[str, Any]:
     "manual_draft",
     category=Category.ORCHESTRATION,
     payload=ManualDraftPayload,
+    # The label came with 1.1: a worker of the version before leaves it to a newer one.
+    version="1.1",
+    upcasters={"1.0": dict},
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
     limit_units=DRAFTING_UNITS,
     breaker=GMAIL_BREAKER,
     lock_key=lambda p: thread_lock(p.thread_id) if p.thread_id else f"gmail:{p.gmail_message_id}",
-    # By the message: of several people who use a form, another may be answered.
-    idempotency_key=lambda p: f"manual_draft:{p.account_id}:{p.message_id or p.gmail_message_id}",
+    idempotency_key=_manual_key,
 )
 def manual_draft(payload: ManualDraftPayload, ctx: JobContext) -> dict[str, Any]:
-    """Draft the answer that the person asked for by the label Needs Response."""
+    """Draft the answer that the person asked for by the label Needs Response.
+
+    Of a message that is not stored yet, first store it, and obey whichever label it was given.
+    """
     with mailbox(payload) as (account, gmail), model_errors():
         if payload.thread_id is None:
-            return draft_unstored(account, gmail, payload.gmail_message_id)
+            return follow_unstored(account, gmail, payload.gmail_message_id, payload.label)
         return draft_on_request(
             account,
             gmail,

@@ -35,11 +35,12 @@ from mail.models import (
 from mail.services.actions.label_changes import changed_labels
 from mail.services.deciding.requests import enqueue_order
 from mail.services.drafting.requests import (
+    OBEYED,
     enqueue_cleanup,
     enqueue_done,
-    enqueue_first_manual_draft,
     enqueue_manual_draft,
     enqueue_rework,
+    enqueue_unstored,
     enqueue_withdrawal,
 )
 from mail.services.timelines.threads import DISCARDING_LABELS
@@ -76,6 +77,7 @@ def follow_labels(account: MailAccount, gains: Gains) -> None:
     )}  # fmt: skip
     actions, since = _newest_actions(account, wanted), _echoes_since(account)
     asked: dict[UUID, dict[LabelKey, Message]] = defaultdict(dict)
+    unstored: dict[str, set[LabelKey]] = defaultdict(set)
     for gmail_message_id, labels in wanted.items():
         message = stored.get(gmail_message_id)
         for label_id, record in labels.items():
@@ -84,10 +86,12 @@ def follow_labels(account: MailAccount, gains: Gains) -> None:
                 continue
             if message is not None:
                 asked[message.thread_id].setdefault(key, message)
-            elif key == LabelKey.NEEDS_RESPONSE:
-                enqueue_first_manual_draft(account.pk, gmail_message_id)
+            elif key in OBEYED:
+                unstored[gmail_message_id].add(key)
     for thread_id, orders in asked.items():
         _enqueue(thread_id, orders)
+    for gmail_message_id, given in unstored.items():
+        enqueue_unstored(account.pk, gmail_message_id, _first(given))
 
 
 def _withdraw_drafts(account: MailAccount, gains: Gains) -> None:
@@ -104,8 +108,12 @@ def _withdraw_drafts(account: MailAccount, gains: Gains) -> None:
         enqueue_withdrawal(draft)
 
 
+def _first(given: Collection[LabelKey]) -> LabelKey:
+    return next(key for key in _ORDERS if key in given)
+
+
 def _enqueue(thread_id: UUID, orders: Mapping[LabelKey, Message]) -> None:
-    order = next(key for key in _ORDERS if key in orders)
+    order = _first(orders)
     if order == LabelKey.DONE:
         enqueue_done(MailThread.objects.get(pk=thread_id))
     elif order == LabelKey.REWORK:

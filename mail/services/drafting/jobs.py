@@ -31,7 +31,6 @@ from mail.services.drafting.persons_drafts import (
     persons_drafts,
 )
 from mail.services.drafting.reply_plan import settings_for
-from mail.services.drafting.requests import enqueue_manual_draft
 from mail.services.drafting.task import (
     MOST_REWORKS,
     DraftTask,
@@ -43,7 +42,6 @@ from mail.services.drafting.task import (
 from mail.services.drafting.write_draft import keep_persons_draft, write_draft
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
-from mail.services.syncing.ingest import ingest_message
 from mail.services.timelines.correspondents import outline_with_target
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import labelled_messages, newest_first, newest_to_answer
@@ -188,19 +186,6 @@ def _leave_drafted(
         key = LabelKey.ACTION_REQUIRED if last else LabelKey.OUTBOX
         show_state(account.pk, labelled_messages(thread), (ready.message_id, key))
     return skipped("The thread is drafted already")
-
-
-def draft_unstored(
-    account: MailAccount, gmail: GmailClient, gmail_message_id: str
-) -> dict[str, Any]:
-    """Store a message that the person asks an answer to, and have it drafted."""
-    ingest_message(account, gmail, gmail_message_id)
-    with firm_scope(account.firm_id):
-        stored = Message.objects.filter(account=account, gmail_message_id=gmail_message_id)
-        message: Message | None = stored.only("account", "thread", "firm").first()
-        if message is None:
-            return skipped("The message is no longer in Gmail")
-        return {"job_id": str(enqueue_manual_draft(message).job_id)}
 
 
 def rework_draft(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 from uuid import UUID
 
 from django.db.models import Q
 
 from jobs.queue import EnqueueResult, enqueue
 from jobs.states import Priority
+from mail.labels import LabelKey
+from mail.llm.base import Category
 from mail.models import Draft, DraftOrigin, DraftStatus, MailThread, Message
 from mail.services.queueing import about_message
 from mail.services.timelines.threads import newest_first
 
 CleanupAction = Literal["done", "check_sent", "withdraw"]
+
+# What labels ask for on mail that is not stored; that has no draft of ours to be written anew.
+OBEYED: Final = frozenset({LabelKey.DONE, *(category.label for category in Category)})
 
 
 def enqueue_draft(message: Message) -> EnqueueResult:
@@ -26,10 +31,10 @@ def enqueue_manual_draft(message: Message) -> EnqueueResult:
     return enqueue("manual_draft", about_message(message), priority=Priority.HIGH)
 
 
-def enqueue_first_manual_draft(account_id: UUID, gmail_message_id: str) -> EnqueueResult:
-    """Have a message stored, and then an answer to it drafted. Must run in the firm's scope."""
-    payload = {"account_id": account_id, "gmail_message_id": gmail_message_id}
-    return enqueue("manual_draft", payload, priority=Priority.HIGH)
+def enqueue_unstored(account_id: UUID, gmail_message_id: str, order: LabelKey) -> EnqueueResult:
+    """Have a message stored, and then done what its label asks for. Must run in the firm's scope."""
+    about = {"account_id": account_id, "gmail_message_id": gmail_message_id}
+    return enqueue("manual_draft", {**about, "label": order}, priority=Priority.HIGH)
 
 
 def enqueue_rework(thread: MailThread) -> EnqueueResult:
@@ -44,9 +49,12 @@ def enqueue_cleanup(account_id: UUID, thread_id: UUID, action: CleanupAction) ->
     return enqueue("cleanup", payload, priority=Priority.NORMAL)
 
 
-def enqueue_done(thread: MailThread) -> EnqueueResult:
-    """Have the thread seen to that the person marked done, as it is now. Must run in the firm's scope."""
-    newest = newest_first(thread).values_list("pk", flat=True).first()
+def enqueue_done(thread: MailThread, *, upto: Message | None = None) -> EnqueueResult:
+    """Have the thread seen to that the person marked done, as it is now. Must run in the firm's scope.
+
+    `upto` is the message that was the newest then, where others may have come since.
+    """
+    newest = newest_first(thread).values_list("pk", flat=True).first() if upto is None else upto.pk
     about = {"account_id": thread.account_id, "thread_id": thread.pk, "message_id": newest}
     return enqueue("cleanup", {**about, "action": "done"}, priority=Priority.NORMAL)
 

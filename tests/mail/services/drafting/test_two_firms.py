@@ -52,10 +52,15 @@ def test_a_label_of_mailroom_is_no_order_to_the_other_firm(
     assert [row for row in stored(Rule) if row.firm_id == reader.firm.pk] == []
 
 
-def test_nor_where_the_message_is_not_stored_yet(mailbox: Mailbox, reader: Mailbox) -> None:
+@pytest.mark.parametrize("key", [LabelKey.NEEDS_RESPONSE, LabelKey.ACTION_REQUIRED])
+def test_nor_where_the_message_is_not_stored_yet(
+    mailbox: Mailbox, reader: Mailbox, key: LabelKey
+) -> None:
+    with firm_scope(mailbox.firm):
+        Rule.objects.update(category=key.value)
     arrived = arrive(mailbox)
     synced(mailbox)
-    assert state_labels(mailbox, arrived) == {LabelKey.NEEDS_RESPONSE}
+    assert state_labels(mailbox, arrived) == {key}
     synced(reader)
     assert decisions(reader) == [("offline", "fyi")]
     assert jobs("manual_draft", live=False) == []

@@ -1,0 +1,78 @@
+"""Mailroom's labels that the person gives to mail which is not stored yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.errors import PayloadInvalid
+from jobs.queue import enqueue
+from mail.labels import LabelKey
+from mail.llm.base import Category
+from mail.models import Decision, Draft, DraftStatus
+from tenants.scope import firm_scope
+from tests.mail.draft_kit import (
+    QUESTION,
+    give_label,
+    listed,
+    prepared,
+    state_labels,
+    synced,
+    the_thread,
+)
+from tests.mail.mail_kit import Mailbox, jobs, letter, stored
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-09", "M-19")]
+
+CORRECTIONS = [category.label for category in Category if category != Category.NEEDS_RESPONSE]
+
+
+def given(mailbox: Mailbox, *orders: LabelKey, labels: tuple[str, ...] = ("INBOX",)) -> str:
+    """Let a question arrive, and be given the labels before Mailroom has read it."""
+    arrived = mailbox.receive(letter("Price list", QUESTION), labels=labels)
+    for order in orders:
+        give_label(mailbox, arrived, order)
+    synced(mailbox)
+    return arrived
+
+
+@pytest.mark.parametrize("order", CORRECTIONS)
+def test_a_label_on_old_mail_is_the_persons_decision(mailbox: Mailbox, order: LabelKey) -> None:
+    prepared(mailbox)
+    old = given(mailbox, labels=())
+    assert mailbox.messages() == []
+    give_label(mailbox, old, order)
+    synced(mailbox)
+    assert [(one.source, one.category) for one in stored(Decision)] == [("person", order.value)]
+    assert the_thread().classification == order.value
+    assert state_labels(mailbox, old) == {order}
+
+
+def test_so_is_one_on_mail_that_mailroom_had_not_read_yet(mailbox: Mailbox) -> None:
+    arrived = given(prepared(mailbox), LabelKey.FYI)
+    assert stored(Decision)[-1].source == "person"
+    assert the_thread().classification == Category.FYI
+    assert state_labels(mailbox, arrived) == {LabelKey.FYI}
+    assert listed(mailbox) == []
+    assert [one for one in stored(Draft) if one.status == DraftStatus.READY] == []
+
+
+def test_what_is_marked_done_before_it_is_read_is_done(mailbox: Mailbox) -> None:
+    arrived = given(prepared(mailbox), LabelKey.FYI, LabelKey.DONE)
+    assert the_thread().status == "archived"
+    assert state_labels(mailbox, arrived) == {LabelKey.DONE}
+    assert "INBOX" not in mailbox.labels(arrived)
+    assert listed(mailbox) == []
+
+
+def test_a_rework_of_what_has_no_draft_is_no_order(mailbox: Mailbox) -> None:
+    prepared(mailbox)
+    given(mailbox, LabelKey.REWORK, labels=())
+    assert mailbox.messages() == []
+
+
+@pytest.mark.parametrize("label", ["rework", "outbox", "parent"])
+def test_a_job_obeys_no_label_that_asks_for_nothing(mailbox: Mailbox, label: str) -> None:
+    about = {"account_id": mailbox.account.pk, "gmail_message_id": "18c0ffee"}
+    with firm_scope(mailbox.firm), pytest.raises(PayloadInvalid):
+        enqueue("manual_draft", {**about, "label": label})
+    assert jobs("manual_draft") == []
