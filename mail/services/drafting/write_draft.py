@@ -42,6 +42,7 @@ from mail.services.drafting.retire import KEPT, REORDERED, SENT, end_left_over, 
 from mail.services.drafting.task import DraftTask, event_detail, label_beside, refuse, skipped
 from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
+from mail.services.operation import locked_row
 from mail.services.rules.proposals import propose_rule
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import is_discarded, newest_first
@@ -66,6 +67,7 @@ def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, A
         OrderChanged: the person orders another rework by now than the one that was composed.
         MailboxWaits: the mailbox must wait since it was composed: it is paused, say.
         MailboxInactive, MailboxDisconnected: it is no longer to be used.
+        RowGone: the message that it answers was deleted meanwhile.
     """
     draft = _unfinished(task)
     repeated = draft is not None
@@ -77,6 +79,8 @@ def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, A
         if _only_suggests_by_now(task):
             return _stop(task)
         with firm_scope(task.account.firm_id):
+            # Deleted while it was answered, it is gone: no row can refer to it.
+            locked_row(task.message)
             draft.save(force_insert=True)
     reason = retire(task, draft)
     if reason:
@@ -253,13 +257,15 @@ def _finish(task: DraftTask, draft: Draft, draft_id: str, message_id: str, *, ed
 
 
 def _leave_to_winner(task: DraftTask, draft: Draft, draft_id: str) -> dict[str, Any]:
-    """Take back what was written while another worker, which took this one for dead, was faster."""
+    """Take back what was written while its mail was deleted, or another worker was faster."""
     with firm_scope(task.account.firm_id):
-        draft.refresh_from_db(fields=["gmail_draft_id", "content_hash"])
-    ours = read_draft(task.gmail, draft_id) if draft.gmail_draft_id != draft_id else None
-    if ours is not None and ours.content_hash == draft.content_hash:
+        row = Draft.objects.filter(pk=draft.pk).only("gmail_draft_id", "content_hash").first()
+    kept: Draft = row or draft
+    ours = read_draft(task.gmail, draft_id) if kept.gmail_draft_id != draft_id else None
+    if ours is not None and ours.content_hash == kept.content_hash:
         trash_unless_edited(task.gmail, ours)
-    return skipped("Another worker has written it")
+    # Without a row the message was deleted for ever, and nobody else knows of the draft.
+    return skipped("Another worker has written it" if row else GONE)
 
 
 def _decide_for_person(task: DraftTask) -> None:

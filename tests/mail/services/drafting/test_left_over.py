@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
+from mail.gmail.client import GmailClient
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.labels import LabelKey
 from mail.llm.base import Category
 from mail.models import MailThread, ThreadStatus
+from mail.services.syncing.sync import sync_mailbox
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import (
     QUESTION,
     asked,
     edit,
+    finished,
     give_label,
     in_gmail,
     listed,
@@ -22,8 +26,10 @@ from tests.mail.draft_kit import (
     synced,
     the_thread,
     versions,
+    while_composing,
 )
-from tests.mail.mail_kit import OWNER, Mailbox, drain_later, letter
+from tests.mail.mail_kit import OWNER, Mailbox, drain_later, jobs, letter
+from tests.mail.mirror_machine import delete
 from tests.mail.services.drafting.test_recipients import inquiry
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
@@ -90,3 +96,39 @@ def test_a_draft_for_another_visitor_is_written_though_its_first_attempt_only_to
     drain_later()
     assert [draft["To"] for draft in in_gmail(mailbox)] == ["Vera <vera@visitor.example>"]
     assert the_thread().status == "drafted"
+
+
+def delete_for_ever(mailbox: Mailbox, arrived: str) -> None:
+    delete(mailbox, arrived)
+    sync_mailbox(mailbox.account, mailbox.gmail)
+
+
+def test_a_draft_goes_whose_mail_is_deleted_for_ever_as_it_is_written(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = GmailClient.create_draft
+
+    def create_late(self: GmailClient, *args: Any) -> Any:
+        made = create(self, *args)
+        (message,) = mailbox.messages()
+        delete_for_ever(mailbox, message.gmail_message_id)
+        return made
+
+    monkeypatch.setattr(GmailClient, "create_draft", create_late)
+    asked(prepared(mailbox))
+    assert finished("draft") == [
+        {"skipped": True, "reason": "The conversation is no longer in Gmail"}
+    ]
+    assert listed(mailbox) == []
+
+
+def test_none_is_written_to_mail_that_is_deleted_for_ever_as_it_is_composed(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared(mailbox)
+    arrived = mailbox.receive(letter())
+    while_composing(monkeypatch, lambda: delete_for_ever(mailbox, arrived))
+    synced(mailbox)
+    (job,) = jobs("draft", live=False)
+    assert (job.status, job.attempts) == ("canceled", 1)
+    assert listed(mailbox) == []
