@@ -1,10 +1,12 @@
-"""What operations of people on rows have in common: the row as it is stored, locked, and the audit."""
+"""What operations on rows have in common: the rows as they are stored, locked, and the audit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
 from uuid import UUID
+
+from django.db.models import QuerySet
 
 from mail.errors import RowGone
 from mail.models import Action, MailAccount
@@ -29,6 +31,15 @@ def locked_row(row: RowType) -> RowType:
     if stored is None:
         raise RowGone(f"The {row._meta.verbose_name} is deleted.")
     return stored
+
+
+def locked_ids(rows: QuerySet[Any]) -> list[UUID]:
+    """Lock the rows by their ids' order, as all do who lock several, and return the ids.
+
+    An UPDATE alone locks them in whatever order it meets them. Must run in the firm's scope.
+    """
+    locked = rows.select_for_update(of=("self",), no_key=True).order_by("pk")
+    return list(locked.values_list("pk", flat=True))
 
 
 def audit(

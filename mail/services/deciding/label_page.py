@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from mail.gmail import units
@@ -28,6 +29,7 @@ from mail.models import (
 )
 from mail.services.actions.label_changes import UNSTORED, LabelChange, undo_hint
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
+from mail.services.operation import locked_ids
 from mail.services.queueing import enqueue_action
 from mail.services.syncing.labels import ensure_label
 from mail.services.syncing.mirror import cursor_of
@@ -73,7 +75,8 @@ def label_page(
 def fail_actions(firm_id: int, action_ids: Sequence[UUID], job_id: UUID, error: str) -> None:
     """Mark what the job has not done failed: nobody will try again. `error` holds no mail text."""
     with firm_scope(firm_id):
-        rows = Action.objects.filter(pk__in=action_ids, status__in=UNFINISHED)
+        unended = Action.objects.filter(pk__in=action_ids, status__in=UNFINISHED)
+        rows = Action.objects.filter(pk__in=locked_ids(unended))
         unfinished = list(rows.select_related("account", "message").defer("message__html"))
         rows.update(status=ActionStatus.FAILED, job_id=job_id, error=error[:MAX_ERROR_LENGTH])
         if unfinished:
@@ -84,7 +87,8 @@ def fail_actions(firm_id: int, action_ids: Sequence[UUID], job_id: UUID, error: 
 def _start(account: MailAccount, action_ids: Sequence[UUID], job_id: UUID) -> list[Action]:
     """Mark the queued ones executing, and return them with what an earlier attempt left."""
     rows = Action.objects.filter(account=account, pk__in=action_ids)
-    rows.filter(status=ActionStatus.QUEUED).update(status=ActionStatus.EXECUTING, job_id=job_id)
+    queued = locked_ids(rows.filter(status=ActionStatus.QUEUED))
+    rows.filter(pk__in=queued).update(status=ActionStatus.EXECUTING, job_id=job_id)
     own = rows.filter(status=ActionStatus.EXECUTING, job_id=job_id)
     columns = ("message__gmail_message_id", "message__thread_id", "message__labels")
     started = list(
@@ -128,11 +132,9 @@ def _complete(
         # What was canceled while Gmail was asked has its label all the same.
         written = (ActionStatus.EXECUTING, ActionStatus.CANCELED)
         ours = Action.objects.filter(pk__in=by_id, status__in=written)
-        locked = ours.select_for_update(of=("self",), no_key=True).values_list(
-            "pk", "message__labels"
-        )
+        locked = ours.select_for_update(of=("self",), no_key=True).order_by("pk")
         finished, about = [], []
-        for pk, labels in locked:
+        for pk, labels in locked.values_list("pk", "message__labels"):
             action = by_id[pk]
             before = (action.pre_image or {}).get("labels", [])
             after = sorted({*before, label_id})
@@ -156,18 +158,22 @@ def _complete(
 def _hand_over(account: MailAccount, actions: Sequence[Action]) -> None:
     """Have each action executed alone: the label, or one of the messages, is not what it was."""
     with firm_scope(account.firm_id):
-        Action.objects.filter(
-            pk__in=[action.pk for action in actions], status=ActionStatus.EXECUTING
-        ).update(status=ActionStatus.QUEUED, job_id=None, pre_image=None)
+        _still(actions, ActionStatus.EXECUTING).update(
+            status=ActionStatus.QUEUED, job_id=None, pre_image=None
+        )
         for action in actions:
             enqueue_action(action, action.message.thread_id)
 
 
 def _cancel(account: MailAccount, actions: Sequence[Action]) -> None:
     with firm_scope(account.firm_id):
-        Action.objects.filter(
-            pk__in=[action.pk for action in actions], status__in=UNFINISHED
-        ).update(status=ActionStatus.CANCELED)
+        _still(actions, *UNFINISHED).update(status=ActionStatus.CANCELED)
+
+
+def _still(actions: Sequence[Action], *statuses: ActionStatus) -> QuerySet[Action]:
+    """Return those of the actions whose status is among these, locked."""
+    rows = Action.objects.filter(pk__in=[action.pk for action in actions], status__in=statuses)
+    return Action.objects.filter(pk__in=locked_ids(rows))
 
 
 def _detail(action: Action, **changes: list[str]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from mail.services.mailboxes.accounts import in_firm_scope
 from mail.services.mailboxes.active_elsewhere import ACTIVE_ELSEWHERE, is_active_elsewhere
 from mail.services.mailboxes.change import change_mailbox
 from mail.services.mailboxes.connection import mailbox_limit_key
-from mail.services.operation import audit, locked_row
+from mail.services.operation import audit, locked_ids, locked_row
 from mail.services.queueing import request_activation, request_label_sync, request_sync
 from mail.services.syncing.labels import known_label_id
 from mail.services.timelines.events import record_event
@@ -137,7 +137,9 @@ def suggest_only(account: MailAccount, *, reason: str = "", by: Actor = SERVICE)
     # An undo is what a person asked for: it is done all the same.
     kept = sending | Q(action_type=ActionType.UNDO)
     unfinished = Action.objects.filter(account=account, status__in=UNFINISHED).exclude(kept)
-    unfinished.update(status=ActionStatus.CANCELED, error=SUGGESTS_ONLY)
+    Action.objects.filter(pk__in=locked_ids(unfinished)).update(
+        status=ActionStatus.CANCELED, error=SUGGESTS_ONLY
+    )
 
 
 def suggest_if_active_elsewhere(account: MailAccount) -> None:

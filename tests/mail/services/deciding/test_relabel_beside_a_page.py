@@ -13,14 +13,17 @@ from django.db import connection
 from mail.errors import MailboxWaits
 from mail.labels import LABEL_NAMES
 from mail.llm.base import Category
-from mail.models import Action, ActionStatus, MailAccount, Message
+from mail.models import Action, ActionStatus, ActionType, MailAccount, Message
+from mail.services.actions.actions import request_action
 from mail.services.actions.perform import perform_action
 from mail.services.deciding import label_page
 from mail.services.deciding.classify import classify_thread
 from mail.services.deciding.classify_page import classify_page
+from mail.services.mailboxes.modes import suggest_only
+from tenants.scope import firm_scope
 from tests.mail.mail_kit import FixedClassifier, Mailbox, jobs, stored
 from tests.mail.mirror_machine import complete
-from tests.support.databases import is_waited_for, postgresql_only
+from tests.support.databases import is_waited_for, postgresql_only, unpooled_only
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-09"), postgresql_only]
@@ -76,3 +79,50 @@ def test_a_verdict_waits_for_a_page_of_labels_that_begins_at_that_moment(
             perform_action(account, mailbox.gmail, one.pk, job_id=uuid4())
     state = mailbox.labels(message.gmail_message_id) & set(LABEL_NAMES.values())
     assert state == {LABEL_NAMES[Category.WAITING.label]}
+
+
+def put_page_on(mailbox: Mailbox) -> None:
+    ids = [action.pk for action in stored(Action)]
+    label_page.label_page(mailbox.account, mailbox.gmail, ids, job_id=uuid4())
+
+
+def fail_page(mailbox: Mailbox) -> None:
+    ids = [action.pk for action in stored(Action)]
+    label_page.fail_actions(mailbox.firm.pk, ids, uuid4(), "Gmail refused it")
+
+
+def suggest(mailbox: Mailbox) -> None:
+    suggest_only(mailbox.account)
+
+
+@unpooled_only
+@pytest.mark.parametrize("change", [put_page_on, fail_page, suggest])
+def test_who_changes_several_actions_locks_them_as_a_verdict_does(
+    mailbox: Mailbox, change: Callable[[Mailbox], None]
+) -> None:
+    mailbox.receive()
+    (message,) = mailbox.store_all()
+    with firm_scope(mailbox.firm):
+        for category in (Category.FYI, Category.WAITING):
+            label = {"label": LABEL_NAMES[category.label]}
+            request_action(message, ActionType.APPLY_LABEL, label)
+        first, second = Action.objects.order_by("pk")
+        # A row that was changed comes after the others when a table is read through.
+        Action.objects.filter(pk=first.pk).update(error="")
+
+    def run() -> None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET enable_indexscan = off; SET enable_bitmapscan = off")
+            change(mailbox)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with firm_scope(mailbox.firm):
+            rows = Action.objects.select_for_update(nowait=True, no_key=True)
+            rows.get(pk=first.pk)
+            changed = pool.submit(run)
+            wait_until(is_waited_for, "the change waits for the first action")
+            rows.get(pk=second.pk)
+        changed.result()
