@@ -195,8 +195,12 @@ def _writing_category() -> str:
 
 
 def follow_pause_label(account: MailAccount, gmail: GmailClient) -> None:
-    """Pause the mailbox while any message carries the pause label, and resume it after."""
-    if account.mode != Mode.ACTIVE:
+    """Pause the mailbox while any message carries the pause label, and resume it after.
+
+    One that suggests only needs no pause. Of one that it has from before, the end counts all the
+    same: what a person takes back, and snoozed mail, wait for it.
+    """
+    if account.mode != Mode.ACTIVE and account.paused_by != PausedBy.LABEL:
         return
     label_id = known_label_id(account, PAUSE_LABEL)
     try:
@@ -205,7 +209,8 @@ def follow_pause_label(account: MailAccount, gmail: GmailClient) -> None:
         carried = False
     with firm_scope(account.firm_id):
         _lock(account)
-        if carried and account.paused_by == PausedBy.NOTHING:
+        may_pause = account.mode == Mode.ACTIVE and account.paused_by == PausedBy.NOTHING
+        if carried and may_pause:
             pause_mailbox(account, reason=f"Label {PAUSE_LABEL}", paused_by=PausedBy.LABEL)
         elif not carried and account.paused_by == PausedBy.LABEL:
             resume_writing(account, reason=f"Label {PAUSE_LABEL} removed")

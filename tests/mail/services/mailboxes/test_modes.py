@@ -36,7 +36,17 @@ from tenants.audit import Actor
 from tenants.scope import firm_scope
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.pages import audit_entries
-from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored, without_drafts
+from tests.mail.action_kit import ask_undo, current, done
+from tests.mail.mail_kit import (
+    Mailbox,
+    drain,
+    drain_later,
+    jobs,
+    letter,
+    only,
+    stored,
+    without_drafts,
+)
 from tests.mail.send_kit import sent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-24")]
@@ -239,6 +249,27 @@ def test_the_gmail_label_pauses_and_its_removal_resumes(mailbox: Mailbox, job_ty
     sync_by_type()
     assert mailbox.reload().paused_by == PausedBy.NOTHING
     assert len(ours(mailbox, arrived)) == 1
+
+
+def test_the_labels_removal_resumes_a_mailbox_that_only_suggests_by_now(mailbox: Mailbox) -> None:
+    label = ensure_label(mailbox.account, mailbox.gmail, PAUSE_LABEL)
+    arrived = mailbox.receive()
+    sync(mailbox)
+    snooze = done(mailbox, arrived, "snooze", amount=2, units="hours")
+    mailbox.gmail.modify_message(arrived, add=[label])
+    sync(mailbox)
+    modes.suggest_only(mailbox.account)
+    undo = ask_undo(mailbox, snooze)
+    sync(mailbox)
+    assert mailbox.reload().paused_by == PausedBy.LABEL
+    assert "INBOX" not in mailbox.labels(arrived)
+
+    mailbox.gmail.modify_message(arrived, remove=[label])
+    sync(mailbox)
+    drain_later()
+    assert mailbox.reload().paused_by == PausedBy.NOTHING
+    assert current(undo).status == "completed"
+    assert "INBOX" in mailbox.labels(arrived)
 
 
 def test_the_end_of_the_pause_leaves_an_operators_pause(mailbox: Mailbox) -> None:
