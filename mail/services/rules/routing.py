@@ -29,10 +29,11 @@ NO_MODEL = "No language model is configured"
 _log = structlog.get_logger("mail")
 
 
-def hand_over(account: MailAccount, messages: Sequence[Message]) -> None:
-    """Enqueue what the messages' routes ask for: the pipeline, unless a rule says otherwise.
+def hand_over(account: MailAccount, messages: Sequence[Message]) -> list[Message]:
+    """Enqueue what the messages' routes ask for; return those that go through the pipeline.
 
-    A message is handed to an agent once. Must run in the firm's scope.
+    They do unless a rule says otherwise. A message is handed to an agent once. Must run in the
+    firm's scope.
     """
     routed = _matches(account, [message for message in messages if not message.outgoing])
     known = set(
@@ -48,6 +49,7 @@ def hand_over(account: MailAccount, messages: Sequence[Message]) -> None:
         if rule is None or not _to_agent(account, message, rule, known):
             to_pipeline.append(message)
     enqueue_classifies(_newest_of_each_thread(to_pipeline))
+    return to_pipeline
 
 
 def _to_agent(

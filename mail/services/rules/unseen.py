@@ -1,4 +1,4 @@
-"""Asks rules about what came together with the message of a thread that is judged."""
+"""Asks rules about the messages of a thread that no verdict is about: what came with its target, or late."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from itertools import takewhile
 from mail.models import ActionType, Decision, MailAccount, MailThread, Message, Rule
 from mail.services.mailboxes.modes import to_be_labelled
 from mail.services.operation import locked_row
-from mail.services.rules.rules import AskedRule, matching_rules, request_actions
+from mail.services.rules.rules import (
+    AskedRule,
+    enabled_rules,
+    matching_rules,
+    request_actions,
+)
 from mail.services.timelines.threads import is_discarded
 
 Held = tuple[Message, list[Rule]]
@@ -29,16 +34,16 @@ def held_unseen(
     where the newest message that the last verdict saw is deleted. Must run in the firm's scope.
     """
     unseen = takewhile(lambda one: one.pk != thread.classified_upto_id, messages)
-    ids = [
-        one.pk
-        for one in unseen
-        if one.pk != target.pk and "INBOX" in one.labels and not (one.outgoing or is_discarded(one))
-    ]
+    ids = [one.pk for one in unseen if one.pk != target.pk and _waits_for_rules(one)]
     if not ids or not among or _lost_its_place(thread):
         return []
     rows = Message.objects.filter(pk__in=ids).defer("text", "html", "hidden_text")
     held = [(row, matching_rules(account, row, among=among)) for row in rows.order_by("pk")]
     return [(message, rules) for message, rules in held if rules]
+
+
+def _waits_for_rules(message: Message) -> bool:
+    return "INBOX" in message.labels and not (message.outgoing or is_discarded(message))
 
 
 def _lost_its_place(thread: MailThread) -> bool:
@@ -70,3 +75,32 @@ def act_by_rules(
     for message, rules in (target, *(one for one in unseen if one[0].pk in may_act)):
         for rule in rules:
             request_actions(rule, message, decision)
+
+
+def act_on_late(account: MailAccount, messages: Sequence[Message]) -> None:
+    """Request what rules want of new messages whose threads are judged up to newer ones already.
+
+    No verdict will see them. Must run in the firm's scope, with the mailbox and the threads locked.
+    """
+    late = _stored_late(messages)
+    shown = to_be_labelled(account, late) if late else []
+    asked = enabled_rules(account) if shown else []
+    for message in shown:
+        for rule in matching_rules(account, message, among=asked):
+            request_actions(rule, message)
+
+
+def _stored_late(messages: Iterable[Message]) -> list[Message]:
+    """Return those that are older than what the last verdict on their thread saw."""
+    waiting = [one for one in messages if one.thread.classified_upto_id and _waits_for_rules(one)]
+    if not waiting:
+        return []
+    upto = Message.objects.filter(pk__in=[one.thread.classified_upto_id for one in waiting])
+    places = {
+        pk: place for pk, *place in upto.values_list("pk", "internal_date", "gmail_message_id")
+    }
+    return [
+        one
+        for one in waiting
+        if [one.internal_date, one.gmail_message_id] < places[one.thread.classified_upto_id]
+    ]

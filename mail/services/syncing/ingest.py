@@ -23,6 +23,7 @@ from mail.models import MailAccount, Message
 from mail.services.exports.suppression import Suppression
 from mail.services.queueing import enqueue_each_ingest
 from mail.services.rules.routing import hand_over
+from mail.services.rules.unseen import act_on_late
 from mail.services.sending.own_notices import is_own_notice
 from mail.services.syncing.mirror import cursor_of
 from mail.services.syncing.store_messages import Fetched, StoredMessage, store_messages
@@ -74,8 +75,7 @@ def ingest_message(
                     if Suppression(account.firm_id).mentions_erased(fetched.mail):
                         return {"skipped": True, "reason": ERASED}
                     (stored,) = store_messages(account, [fetched])
-                    if stored.to_be_judged:
-                        hand_over(account, [stored.message])
+                    _hand_over(account, [stored])
                     return {"message_id": str(stored.message.pk), "created": stored.created}
             # A sync was faster: of a message only its labels may have changed.
             cursor = now
@@ -154,11 +154,17 @@ def _store_page(account: MailAccount, gmail: GmailClient, page: Page, cursor: in
                 _leave_out_erased(account, page)
                 stored = _store_or_set_apart(account, page)
                 enqueue_each_ingest(account, page.apart)
-                hand_over(account, [one.message for one in stored if one.to_be_judged])
+                _hand_over(account, stored)
                 return sum(one.created for one in stored)
         cursor = now
         _read_labels_again(gmail, page)
     raise MailboxWaits(_BUSY, seconds=BUSY_SECONDS)
+
+
+def _hand_over(account: MailAccount, stored: Sequence[StoredMessage]) -> None:
+    new = {one.message.pk for one in stored if one.created}
+    judged = hand_over(account, [one.message for one in stored if one.to_be_judged])
+    act_on_late(account, [message for message in judged if message.pk in new])
 
 
 def _leave_out_erased(account: MailAccount, page: Page) -> None:

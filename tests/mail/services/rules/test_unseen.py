@@ -8,9 +8,11 @@ from uuid import uuid4
 import pytest
 
 from mail.labels import LabelKey
-from mail.models import Action, ActionType, MailThread, Message, Rule
+from mail.models import Action, ActionType, Decision, MailAccount, MailThread, Message, Rule
 from mail.services.deciding.classify import Case, open_case
 from mail.services.mailboxes.modes import suggest_only
+from mail.services.rules.routing_operations import create_routing_rule
+from mail.services.syncing.ingest import ingest_message
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import give_label, prepared, rule, synced
 from tests.mail.mail_kit import OWNER, Mailbox, drain, letter, stored, without_drafts
@@ -71,6 +73,65 @@ def test_it_acts_on_each_that_came_since_the_last_verdict_once(ready: Mailbox) -
     synced(ready)
     assert sorted(starred(ready)) == sorted(wanted)
     assert len([one for one in stored(Action) if one.action_type == ActionType.STAR]) == 3
+
+
+def judged_without_the_invoice(box: Mailbox, labels: tuple[str, ...] = ("INBOX",)) -> str:
+    """Have the thread judged before its older message is stored, whose job is tried again, say."""
+    invoice = arrives(box, 0, "Bills <bills@supplier.example>", labels)
+    answer = arrives(box, 1, "Ben <ben@acme.example>")
+    ingest_message(box.account, box.gmail, answer)
+    drain()
+    assert len(stored(Decision)) == 1
+    return invoice
+
+
+@pytest.mark.parametrize("smallest_page", [1, 100])
+def test_it_acts_on_mail_that_is_stored_once_its_thread_is_judged_up_to_newer(
+    ready: Mailbox, monkeypatch: pytest.MonkeyPatch, smallest_page: int
+) -> None:
+    monkeypatch.setattr("mail.services.queueing.SMALLEST_PAGE", smallest_page)
+    invoice = judged_without_the_invoice(ready)
+    synced(ready)
+    assert starred(ready) == [invoice]
+    assert "STARRED" in ready.labels(invoice)
+    assert len(stored(Decision)) == 1
+
+
+def test_it_leaves_such_mail_alone_where_it_is_archived(ready: Mailbox) -> None:
+    invoice = judged_without_the_invoice(ready, labels=("UNREAD",))
+    ingest_message(ready.account, ready.gmail, invoice)
+    drain()
+    assert len(ready.messages()) == 2
+    assert starred(ready) == []
+
+
+def test_it_leaves_such_mail_alone_where_mailroom_suggests_only(ready: Mailbox) -> None:
+    invoice = judged_without_the_invoice(ready)
+    suggest_only(ready.account)
+    ingest_message(ready.account, ready.gmail, invoice)
+    drain()
+    assert starred(ready) == []
+
+
+def test_it_leaves_such_mail_to_the_agent_that_it_is_handed_to(
+    ready: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def to_agent(_: MailAccount, message: Message, *__: object) -> bool:
+        return message.sender_address.endswith("@supplier.example")
+
+    monkeypatch.setattr("mail.services.rules.routing._to_agent", to_agent)
+    with firm_scope(ready.firm):
+        create_routing_rule(
+            ready.firm.pk,
+            name="Bills",
+            match={"subject_contains": "invoice"},
+            route="agent",
+            profile="shop",
+        )
+    invoice = judged_without_the_invoice(ready)
+    ingest_message(ready.account, ready.gmail, invoice)
+    drain()
+    assert starred(ready) == []
 
 
 def test_what_is_not_in_the_inbox_or_the_owners_own_is_left_alone(ready: Mailbox) -> None:
