@@ -22,7 +22,7 @@ from mail.job_handlers.base import (
 from mail.job_handlers.relabel import ThreadPayload
 from mail.labels import LabelKey
 from mail.models import MAX_GMAIL_ID_LENGTH
-from mail.services.drafting.cleanup import check_sent, mark_done, withdraw_draft
+from mail.services.drafting.cleanup import check_sent, mark_done, take_back, withdraw_draft
 from mail.services.drafting.jobs import (
     draft_answer,
     draft_on_request,
@@ -70,6 +70,9 @@ class CleanupPayload(ThreadPayload):
     message_id: UUID | None = None
     # Which draft is withdrawn; of a job from before 1.1 the one that stands.
     draft_id: UUID | None = None
+    # What is taken back has no row any more: its thread in Gmail, and what it says.
+    gmail_thread_id: Annotated[str, Field(max_length=MAX_GMAIL_ID_LENGTH)] = ""
+    content_hash: Annotated[str, Field(max_length=64)] = ""
 
 
 def _manual_key(payload: ManualDraftPayload) -> str:
@@ -80,7 +83,7 @@ def _manual_key(payload: ManualDraftPayload) -> str:
 
 def _cleanup_key(payload: CleanupPayload) -> str:
     key = f"cleanup:{payload.account_id}:{payload.thread_id}:{payload.action}"
-    subject = payload.draft_id or payload.message_id
+    subject = payload.draft_id or payload.message_id or payload.content_hash or None
     return key if subject is None else f"{key}:{subject}"
 
 
@@ -166,9 +169,9 @@ def rework(payload: ThreadPayload, ctx: JobContext) -> dict[str, Any]:
     "cleanup",
     category=Category.ORCHESTRATION,
     payload=CleanupPayload,
-    # Both ids came with 1.1: a worker of the version before leaves it to a newer one.
-    version="1.1",
-    upcasters={"1.0": dict},
+    # Both ids came with 1.1, drafts without a row with 1.2: an older worker leaves it to a newer one.
+    version="1.2",
+    upcasters={"1.0": dict, "1.1": dict},
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
     limit_units=units.READ + units.DRAFT,
@@ -181,6 +184,14 @@ def cleanup(payload: CleanupPayload, ctx: JobContext) -> dict[str, Any]:
     with mailbox(payload) as (account, gmail):
         if payload.action == "done":
             return mark_done(account, payload.thread_id, payload.message_id)
+        if payload.action == "take_back":
+            return take_back(
+                account,
+                gmail,
+                payload.thread_id,
+                gmail_thread_id=payload.gmail_thread_id,
+                content_hash=payload.content_hash,
+            )
         if payload.action == "withdraw":
             return withdraw_draft(
                 account, gmail, payload.thread_id, draft_id=payload.draft_id, job_id=ctx.job_id

@@ -29,6 +29,7 @@ from mail.services.drafting.gmail_drafts import (
     GmailDraft,
     is_edited,
     read_draft,
+    thread_drafts,
     trash_unless_edited,
 )
 from mail.services.drafting.retire import end_left_over
@@ -127,6 +128,30 @@ def withdraw_draft(
         else:
             result = _withdraw(account, gmail, draft)
     return result
+
+
+def take_back(
+    account: MailAccount,
+    gmail: GmailClient,
+    thread_id: UUID,
+    *,
+    gmail_thread_id: str,
+    content_hash: str,
+) -> dict[str, Any]:
+    """Take a draft out of Gmail whose mail was deleted for ever, unless it was edited.
+
+    Its row went with the mail: it is told by what it says. Must run under the thread's lock.
+    """
+    if suggests_only(account):
+        return skipped(SUGGESTS_ONLY)
+    found = thread_drafts(gmail, gmail_thread_id)
+    ours = [one for one in found if one.content_hash == content_hash]
+    taken = sum(trash_unless_edited(gmail, one) for one in ours)
+    with firm_scope(account.firm_id):
+        if not Draft.objects.filter(thread_id=thread_id, status=DraftStatus.READY).exists():
+            drafted = MailThread.objects.filter(pk=thread_id, status=ThreadStatus.DRAFTED)
+            drafted.update(status=ThreadStatus.SKIPPED)
+    return {"taken_back": taken}
 
 
 def _versions(

@@ -40,6 +40,7 @@ from mail.services.drafting.requests import (
     enqueue_done,
     enqueue_manual_draft,
     enqueue_rework,
+    enqueue_take_back,
     enqueue_unstored,
     enqueue_withdrawal,
 )
@@ -210,6 +211,18 @@ def follow_drafts(account: MailAccount, gmail_message_ids: Collection[str]) -> N
     )
     for thread_id in drafts.values_list("thread_id", flat=True):
         enqueue_cleanup(account.pk, thread_id, "check_sent")
+
+
+def follow_deletions(messages: Collection[Message]) -> None:
+    """Have the drafts taken back that answer these messages: their rows are deleted with them.
+
+    Must run in the firm's scope.
+    """
+    drafts = Draft.objects.filter(
+        message__in=messages, status__in=[DraftStatus.READY, DraftStatus.WRITING]
+    )
+    for draft in drafts.select_related("thread"):
+        enqueue_take_back(draft)
 
 
 def follow_all_drafts(account: MailAccount) -> None:

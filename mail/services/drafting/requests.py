@@ -15,7 +15,7 @@ from mail.models import Draft, DraftOrigin, DraftStatus, MailThread, Message
 from mail.services.queueing import about_message
 from mail.services.timelines.threads import newest_first
 
-CleanupAction = Literal["done", "check_sent", "withdraw"]
+CleanupAction = Literal["done", "check_sent", "withdraw", "take_back"]
 
 # What labels ask for on mail that is not stored; that has no draft of ours to be written anew.
 OBEYED: Final = frozenset({LabelKey.DONE, *(category.label for category in Category)})
@@ -63,6 +63,14 @@ def enqueue_withdrawal(draft: Draft) -> EnqueueResult:
     """Have this draft, and none that is asked for later, withdrawn. Must run in the firm's scope."""
     about = {"account_id": draft.account_id, "thread_id": draft.thread_id, "draft_id": draft.pk}
     return enqueue("cleanup", {**about, "action": "withdraw"}, priority=Priority.NORMAL)
+
+
+def enqueue_take_back(draft: Draft) -> EnqueueResult:
+    """Have a draft taken out of Gmail whose row goes with its mail. Must run in the firm's scope."""
+    thread = draft.thread
+    about = {"account_id": draft.account_id, "thread_id": thread.pk, "action": "take_back"}
+    written = {"gmail_thread_id": thread.gmail_thread_id, "content_hash": draft.content_hash}
+    return enqueue("cleanup", {**about, **written}, priority=Priority.NORMAL)
 
 
 def enqueue_withdrawals(thread: MailThread) -> None:

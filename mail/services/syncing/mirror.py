@@ -16,7 +16,12 @@ from mail.errors import MailboxDisconnected
 from mail.gmail.answers import HistoryRecord
 from mail.gmail.client import GmailClient
 from mail.models import Connection, MailAccount, MailThread, Message
-from mail.services.drafting.follow import follow_all_drafts, follow_drafts, follow_labels
+from mail.services.drafting.follow import (
+    follow_all_drafts,
+    follow_deletions,
+    follow_drafts,
+    follow_labels,
+)
 from mail.services.rules.routing import hand_over
 from mail.services.timelines.threads import refresh_threads
 from tenants.scope import firm_scope
@@ -194,6 +199,7 @@ def _delete(messages: Collection[Message]) -> None:
     """Delete messages with all that is about them, and threads that have none left."""
     if not messages:
         return
+    follow_deletions(messages)
     threads = {message.thread_id for message in messages}
     Message.objects.filter(pk__in=[message.pk for message in messages]).delete()
     locked = MailThread.objects.select_for_update(no_key=True).filter(pk__in=threads).order_by("pk")

@@ -12,6 +12,7 @@ from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.labels import LabelKey
 from mail.llm.base import Category
 from mail.models import MailThread, ThreadStatus
+from mail.services.mailboxes.modes import suggest_only
 from mail.services.syncing.sync import sync_mailbox
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import (
@@ -132,3 +133,49 @@ def test_none_is_written_to_mail_that_is_deleted_for_ever_as_it_is_composed(
     (job,) = jobs("draft", live=False)
     assert (job.status, job.attempts) == ("canceled", 1)
     assert listed(mailbox) == []
+
+
+def test_a_draft_goes_whose_mail_is_deleted_for_ever(mailbox: Mailbox) -> None:
+    arrived = asked(prepared(mailbox))
+    delete(mailbox, arrived)
+    synced(mailbox)
+    assert listed(mailbox) == []
+    assert finished("cleanup") == [{"taken_back": 1}]
+
+
+def test_one_that_the_person_has_edited_stays_then_too(mailbox: Mailbox) -> None:
+    arrived = asked(prepared(mailbox))
+    edit(mailbox, "My own words.")
+    delete(mailbox, arrived)
+    synced(mailbox)
+    assert len(listed(mailbox)) == 1
+
+
+def test_so_does_one_where_mailroom_suggests_only(mailbox: Mailbox) -> None:
+    arrived = asked(prepared(mailbox))
+    suggest_only(mailbox.account)
+    delete(mailbox, arrived)
+    synced(mailbox)
+    assert len(listed(mailbox)) == 1
+
+
+def test_a_draft_that_was_begun_goes_with_its_mail(mailbox: Mailbox) -> None:
+    mailbox.simulator.order_fault(LOST_ANSWER, method="drafts.create")
+    arrived = asked(prepared(mailbox))
+    assert versions() == [("automatic", "writing", 0)]
+    delete(mailbox, arrived)
+    synced(mailbox)
+    drain_later()
+    assert listed(mailbox) == []
+
+
+def test_a_thread_is_no_longer_drafted_whose_answered_message_is_deleted(mailbox: Mailbox) -> None:
+    asked(prepared(mailbox), "The parcel left today.")
+    again = letter("Re: Price list", QUESTION, reply_to_id="<q1@customer.example>")
+    question = mailbox.receive(again)
+    synced(mailbox)
+    assert the_thread().status == "drafted"
+    delete(mailbox, question)
+    synced(mailbox)
+    assert listed(mailbox) == []
+    assert the_thread().status == "skipped"
