@@ -58,9 +58,15 @@ def lock_for_answers(account: MailAccount, held: Iterable[Held]) -> None:
 
     Must run in the firm's scope.
     """
-    # Rows come from imports and from other versions, in whatever shape.
-    if any(ActionType.AUTO_REPLY in str(rule.actions) for _, rules in held for rule in rules):
+    if any(_answers(rule) for _, rules in held for rule in rules):
         locked_row(account)
+
+
+def _answers(rule: Rule) -> bool:
+    # Rows come from imports and from other versions: what has another shape does nothing.
+    actions = rule.actions if isinstance(rule.actions, list) else []
+    asked = [one.get("action") for one in actions if isinstance(one, dict)]
+    return ActionType.AUTO_REPLY in asked
 
 
 def act_by_rules(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -11,6 +12,7 @@ from mail.labels import LabelKey
 from mail.models import Action, ActionType, Decision, MailAccount, MailThread, Message, Rule
 from mail.services.deciding.classify import Case, open_case
 from mail.services.mailboxes.modes import suggest_only
+from mail.services.rules import unseen
 from mail.services.rules.routing_operations import create_routing_rule
 from mail.services.syncing.ingest import ingest_message
 from tenants.scope import firm_scope
@@ -196,3 +198,23 @@ def test_old_mail_is_left_alone_where_what_the_last_verdict_saw_is_deleted(
     arrives(ready, 2, "Ben <ben@acme.example>")
     synced(ready)
     assert starred(ready) == []
+
+
+@pytest.mark.parametrize(
+    ("actions", "locks"),
+    [
+        ([{"action": "star"}, {"action": "auto_reply", "parameters": {"body": "Thanks."}}], True),
+        ([{"action": "apply_label", "parameters": {"label": "auto_reply"}}], False),
+        (["auto_reply"], False),
+        ({"auto_reply": {}}, False),
+        ("auto_reply", False),
+        (7, False),
+    ],
+)
+def test_the_mailbox_is_locked_for_rules_that_answer_alone(
+    ready: Mailbox, monkeypatch: pytest.MonkeyPatch, actions: Any, locks: bool
+) -> None:
+    locked: list[MailAccount] = []
+    monkeypatch.setattr(unseen, "locked_row", locked.append)
+    unseen.lock_for_answers(ready.account, [(Message(), [Rule(actions=actions)])])
+    assert locked == ([ready.account] if locks else [])
