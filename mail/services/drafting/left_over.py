@@ -1,4 +1,4 @@
-"""Ends the draft that an attempt before had begun, where a later one finds that none is wanted."""
+"""Ends the draft that an attempt, or a job, before had begun, where a later one finds that none is wanted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 from uuid import UUID
 
+from jobs.models import JobQueue
+from jobs.states import LIVE
 from mail.gmail.client import GmailClient
 from mail.models import Draft, DraftStatus, MailAccount
 from mail.services.drafting.retire import end_left_over
@@ -18,7 +20,10 @@ Work = Callable[Concatenate[MailAccount, GmailClient, UUID, P], dict[str, Any]]
 
 
 def ends_what_it_began(work: Work[P]) -> Work[P]:
-    """Have a job that skips its thread end what it had begun there: nobody else would."""
+    """Have a job that skips its thread end what it, or one that is over, had begun there.
+
+    Nobody else would.
+    """
 
     @wraps(work)
     def run(
@@ -40,9 +45,13 @@ def ends_what_it_began(work: Work[P]) -> Work[P]:
 def _end_begun(account: MailAccount, gmail: GmailClient, thread_id: UUID, job_id: UUID) -> None:
     with firm_scope(account.firm_id):
         rows = Draft.objects.filter(
-            account=account, thread_id=thread_id, status=DraftStatus.WRITING, job_id=job_id
+            account=account, thread_id=thread_id, status=DraftStatus.WRITING
         )
-        begun = list(rows.select_related("thread"))
+        writing = list(rows.select_related("thread"))
+        jobs = JobQueue.objects.filter(pk__in=[draft.job_id for draft in writing])
+        # What waits to be tried again goes on with its own.
+        live = set(jobs.filter(status__in=LIVE).values_list("pk", flat=True)) - {job_id}
+        begun = [draft for draft in writing if draft.job_id not in live]
     if begun and not suggests_only(account):
         for draft in begun:
             end_left_over(gmail, draft)

@@ -12,7 +12,7 @@ from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.labels import LabelKey
 from mail.llm.base import Category
 from mail.models import MailThread, ThreadStatus
-from mail.services.mailboxes.modes import suggest_only
+from mail.services.mailboxes.modes import activate, suggest_only
 from mail.services.syncing.sync import sync_mailbox
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import (
@@ -179,3 +179,17 @@ def test_a_thread_is_no_longer_drafted_whose_answered_message_is_deleted(mailbox
     synced(mailbox)
     assert listed(mailbox) == []
     assert the_thread().status == "skipped"
+
+
+def test_a_draft_that_another_job_began_goes_where_none_is_wanted(mailbox: Mailbox) -> None:
+    mailbox.simulator.order_fault(LOST_ANSWER, method="drafts.create")
+    arrived = asked(prepared(mailbox))
+    suggest_only(mailbox.account)
+    drain_later()
+    mailbox.gmail.trash(arrived)
+    synced(mailbox)
+    assert versions() == [("automatic", "writing", 0)]
+    activate(mailbox.account)
+    drain_later()
+    assert versions() == [("automatic", "canceled", 0)]
+    assert listed(mailbox) == []
