@@ -158,7 +158,7 @@ def _read_history(account: MailAccount, gmail: GmailClient, cursor: int) -> Sync
                 raise MailboxWaits(_OVERTAKEN, seconds=OVERTAKEN_SECONDS)
             apply_changes(account, changes)
             enqueued = enqueue_ingests(account, found)
-            stands = max(stands, *reached)
+            stands = max([stands, *reached])
             _advance_cursor(account, stands)
         report += SyncReport(pages=1, listed=len(found), enqueued=enqueued)
     return report

@@ -71,3 +71,19 @@ def test_pages_of_one_sync_do_not_stop_it(mailbox: Mailbox) -> None:
     report = sync_mailbox(mailbox.account, mailbox.gmail)
     assert report.pages > 1
     check_equal(mailbox)
+
+
+def test_a_page_without_changes_is_not_the_last(mailbox: Mailbox) -> None:
+    arrived = synced(mailbox)
+    mailbox.gmail.modify_message(arrived, add=["STARRED"])
+    gmail = mailbox.gmail
+    call = gmail.history
+
+    def empty_at_first(start: str, page_token: str | None = None) -> Any:
+        if page_token is None:
+            return {"historyId": start, "nextPageToken": "more"}
+        return call(start)
+
+    setattr(gmail, "history", empty_at_first)  # noqa: B010 - mypy refuses to assign a method
+    assert sync_mailbox(mailbox.account, gmail).pages == 2
+    check_equal(mailbox)
