@@ -19,6 +19,7 @@ from jobs import VERSION, registry
 from jobs.doctor import setting_checks
 from jobs.execution.child_process import die_with_parent
 from jobs.management.reload import run_reloading
+from jobs.management.same_command import same_command
 from jobs.management.streams import open_missing_streams
 from jobs.management.worker_arguments import add_ending, add_processes, add_serving
 from jobs.worker.health import serve_health
@@ -35,7 +36,8 @@ EXIT_REPLACE_ME = 75
 class Command(BaseCommand):
     """Runs workers until they are told to stop."""
 
-    _from_command_line = False
+    # Empty where it is called from Python.
+    _command_line: Sequence[str] = ()
     # A worker has no use for pages: the other checks would load them all.
     requires_system_checks = (Tags.models, Tags.database, Tags.caches, setting_checks.TAG)
 
@@ -52,15 +54,17 @@ class Command(BaseCommand):
         add_processes(parser)
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Note that a command line started this: the children are started with the same one."""
-        self._from_command_line = True
+        """Note the command line that started this: the children are started with the same one."""
+        self._command_line = same_command(argv)
         super().run_from_argv(argv)
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Supervise the processes, or be one of them; called from Python, work in this process."""
         worker = _worker_options(options)
         if options["reload"]:
-            command = [sys.executable, *(one for one in sys.orig_argv[1:] if one != "--reload")]
+            if not self._command_line:
+                raise CommandError("argument --reload: call it as a command line, not from Python")
+            command = [one for one in self._command_line if one != "--reload"]
             sys.exit(run_reloading(command, self.stderr.write))
         if options["child"] is not None:
             # The parent may have died while this process was loading.
@@ -68,7 +72,7 @@ class Command(BaseCommand):
             handle = options["running_slots"]
             slots = None if handle is None else RunningSlots.inherited(handle)
             sys.exit(_serve(worker, slots, options["health_host"], options["health_port"]))
-        if not self._from_command_line:
+        if not self._command_line:
             WorkerLoop(worker).run()
             return
         # Whoever reads it may be gone, or its disk full: the work goes on, as it does later.
@@ -96,8 +100,7 @@ class Command(BaseCommand):
         """Return each child's command line: this one's, with a health port of its own."""
         commands = []
         for number in range(options["processes"]):
-            command = [sys.executable, *sys.orig_argv[1:], "--skip-checks"]
-            command += ["--child", str(os.getpid())]
+            command = [*self._command_line, "--skip-checks", "--child", str(os.getpid())]
             if options["health_port"]:
                 command += ["--health-port", str(options["health_port"] + number)]
             commands.append(command)
