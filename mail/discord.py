@@ -1,9 +1,7 @@
-"""Discord: posts a question with buttons through a webhook, and checks who pressed one."""
+"""Discord: what a question with buttons looks like, and who pressed one."""
 
 from __future__ import annotations
 
-import http.client
-import json
 import time
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -11,7 +9,6 @@ from urllib.parse import urlsplit, urlunsplit
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-TIMEOUT_SECONDS = 10
 # A recorded press of a button is not good for longer.
 MAX_AGE_SECONDS = 300
 
@@ -22,14 +19,6 @@ _UPDATE: Final = 7
 _ONLY_FOR_THE_PRESSER: Final = 64
 _ROW, _BUTTON = 1, 2
 _GREEN, _RED, _LINK = 3, 4, 5
-
-
-class DiscordUnavailable(Exception):
-    """Discord did not take the message; `status` is None when there was no answer."""
-
-    def __init__(self, status: int | None) -> None:
-        self.status = status
-        super().__init__(f"Discord did not take the message ({status or 'no answer'})")
 
 
 def is_signed(public_key: str, signature: str, timestamp: str, body: bytes) -> bool:
@@ -74,30 +63,9 @@ def whispered(text: str) -> dict[str, Any]:
     return {"type": _MESSAGE, "data": {"content": text, "flags": _ONLY_FOR_THE_PRESSER}}
 
 
-def post(webhook: str, message: dict[str, Any]) -> None:
-    """Post a message through an application's webhook.
-
-    Raises:
-        DiscordUnavailable: Discord did not take it.
-    """
-    parts = urlsplit(webhook)
-    connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = connect(parts.netloc, timeout=TIMEOUT_SECONDS)
-    try:
-        connection.request(
-            "POST",
-            urlunsplit(("", "", parts.path, "with_components=true", "")),
-            body=json.dumps(message),
-            headers={"Content-Type": "application/json", "User-Agent": "Mailroom"},
-        )
-        status = connection.getresponse().status
-    except (OSError, http.client.HTTPException):
-        # Its text may hold what was answered; as a cause it would be in the traceback.
-        raise DiscordUnavailable(None) from None
-    finally:
-        connection.close()
-    if not 200 <= status < 300:
-        raise DiscordUnavailable(status)
+def with_buttons(webhook: str) -> str:
+    """Return the URL at which an application's webhook takes messages with buttons."""
+    return urlunsplit((*urlsplit(webhook)[:3], "with_components=true", ""))
 
 
 def plain(text: str) -> str:

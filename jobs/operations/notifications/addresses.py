@@ -45,15 +45,19 @@ class WebhookURL:
     port: int
     # With the query.
     path: str
+    # A setting of the service, not a firm's.
+    trusted: bool = False
 
     @property
     def is_allowed_private(self) -> bool:
         """Whether its address may be private."""
+        if self.trusted:
+            return True
         name = f"[{self.host}]" if ":" in self.host else self.host
         return not conf.webhook_private_hosts().isdisjoint({name, f"{name}:{self.port}"})
 
 
-def parse_url(text: str) -> WebhookURL:
+def parse_url(text: str, *, trusted: bool = False) -> WebhookURL:
     """Return the parts of a webhook's URL.
 
     Raises:
@@ -76,7 +80,8 @@ def parse_url(text: str) -> WebhookURL:
     if not _HOST.fullmatch(host) or not _is_name(host):
         raise AddressRefused("names no host")
     path = parts.path or "/"
-    return WebhookURL(parts.scheme, host, port, f"{path}?{parts.query}" if parts.query else path)
+    path = f"{path}?{parts.query}" if parts.query else path
+    return WebhookURL(parts.scheme, host, port, path, trusted)
 
 
 def _is_name(host: str) -> bool:

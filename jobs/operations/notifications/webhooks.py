@@ -104,16 +104,21 @@ def send_webhook(
 def send_discord(
     ctx: JobContext,
     url: str,
-    text: str,
+    message: str | Mapping[str, Any],
     event: str,
     endpoint: NotificationEndpoint | None = None,
+    *,
+    trusted: bool = False,
 ) -> dict[str, Any]:
-    """Post a text to a Discord webhook and record it; return what the job has as its result.
+    """Post a text, or a message as Discord's API has it, to a webhook of Discord's, and record it.
+
+    A `trusted` URL, from a setting, may lead to any address. Returns what the job has as its result.
 
     Raises:
         Fatal, Retryable: as `send_webhook`.
     """
-    message = {"content": text[:MAX_DISCORD_LENGTH], "allowed_mentions": {"parse": []}}
+    if isinstance(message, str):
+        message = {"content": message[:MAX_DISCORD_LENGTH], "allowed_mentions": {"parse": []}}
     headers = {"Content-Type": "application/json", "User-Agent": "Mailroom"}
     body = json.dumps(message).encode()
     parts = urlsplit(url)
@@ -121,13 +126,21 @@ def send_discord(
     recipient = f"{parts.scheme}://{parts.netloc}"
     name = "Discord" if endpoint is None else f"endpoint {endpoint.name!r}"
     with recorded(ctx, Channel.DISCORD, recipient, event=event, endpoint=endpoint) as row:
-        _send(name, url, row, body, headers)
+        _send(name, url, row, body, headers, trusted=trusted)
     return {"status_code": row.status_code}
 
 
-def _send(name: str, target: str, row: Delivery, body: bytes, headers: dict[str, str]) -> None:
+def _send(
+    name: str,
+    target: str,
+    row: Delivery,
+    body: bytes,
+    headers: dict[str, str],
+    *,
+    trusted: bool = False,
+) -> None:
     try:
-        url = parse_url(target)
+        url = parse_url(target, trusted=trusted)
         row.status_code, retry_after = post(url, body, headers)
     except AddressRefused as error:
         raise Fatal(f"{name}: {error}") from error

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
 from django.db.models.functions import Now
 
-from jobs.errors import Retryable
 from jobs.execution.context import JobContext
-from jobs.operations.notifications.deliveries import recorded
 from jobs.operations.notifications.emails import send_email
-from jobs.states import Channel
+from jobs.operations.notifications.webhooks import send_discord
 from mail import discord
 from mail.conf import discord_webhook, public_url
-from mail.discord import DiscordUnavailable
 from mail.models import ActionType, Approval, ApprovalStatus, OutboundMessage
 from mail.services.actions.actions import irreversible_reason
 from mail.services.approvals.action_facts import facts_of_action
@@ -77,15 +73,7 @@ def _note(approval: Approval) -> None:
 
 
 def _post(ctx: JobContext, webhook: str, approval: Approval) -> None:
-    # The path is a secret: who knows it may post.
-    address = urlsplit(webhook)
-    place = f"{address.scheme}://{address.netloc}"
-    with recorded(ctx, Channel.DISCORD, place, event=EVENT) as delivery:
-        try:
-            discord.post(webhook, _question(approval))
-        except DiscordUnavailable as error:
-            delivery.status_code = error.status
-            raise Retryable(str(error)) from error
+    send_discord(ctx, discord.with_buttons(webhook), _question(approval), EVENT, trusted=True)
 
 
 def _deciders(approval: Approval) -> list[Any]:

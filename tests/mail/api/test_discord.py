@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
 from jobs.models import Delivery
@@ -35,6 +36,7 @@ class Channel:
         self.posted: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.status = 204
+        self.headers: dict[str, str] = {}
 
 
 @pytest.fixture
@@ -48,6 +50,8 @@ def channel(settings: Settings) -> Iterator[Channel]:
             taken.posted.append(json.loads(body))
             taken.paths.append(self.path)
             self.send_response(taken.status)
+            for name, value in taken.headers.items():
+                self.send_header(name, value)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
@@ -199,6 +203,15 @@ def test_what_is_no_interaction_is_malformed(channel: Channel, body: Any) -> Non
     assert send(body).status_code == 400
 
 
+def test_a_discord_that_asks_for_time_gets_it(box: Mailbox, channel: Channel) -> None:
+    person(box)
+    channel.status, channel.headers = 429, {"Retry-After": "1800"}
+    waiting(box)
+    drain()
+    (job,) = jobs("approval.notify")
+    assert 1700 < (job.scheduled_at - timezone.now()).total_seconds() <= 1800
+
+
 def test_a_discord_that_is_away_is_asked_again_and_the_e_mails_are_not(
     box: Mailbox, channel: Channel, mailoutbox: list[Any]
 ) -> None:
@@ -214,6 +227,6 @@ def test_a_discord_that_is_away_is_asked_again_and_the_e_mails_are_not(
     assert jobs("approval.notify") == []
     posted = [one for one in stored(Delivery) if one.channel == "discord"]
     assert [(one.status, one.status_code, one.event) for one in posted] == [
-        ("failed", 500, "approval"), ("delivered", None, "approval"),
+        ("failed", 500, "approval"), ("delivered", 204, "approval"),
     ]  # fmt: skip
     assert not any("secret" in one.recipient + one.error for one in posted)
