@@ -20,6 +20,7 @@ from jobs.engine.counters import Counted, count
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.fan_in import ANY_MEMBER
 from jobs.engine.outcomes import Completed, Settlement
+from jobs.engine.same_transaction import SAME_TRANSACTION, is_marked
 from jobs.engine.transactions import (
     LockTimeout,
     fetch,
@@ -29,15 +30,11 @@ from jobs.engine.transactions import (
 )
 from jobs.engine.transition import result_json
 from jobs.states import Status
-from tenants.local_settings import DURABLE_SETTING
 
 # A handler that completes its job waits this long for whoever has locked it: it may be the worker
 # itself, which notes that the handler runs.
 HANDLER_LOCK_TIMEOUT_MILLISECONDS = 1000
 
-# On PostgreSQL: whether it is the transaction that the durable scope began, which has its setting. Django
-# does not see SQL that ends it.
-SAME_TRANSACTION = f"current_setting('{DURABLE_SETTING}', true) <> ''"
 
 NOT_ASKED_TO_STOP = "AND j.cancel_requested_at IS NULL"
 
@@ -93,7 +90,7 @@ def complete_in_scope(settlement: Settlement) -> bool:
     if dialect.has_pipelines:
         sql = _sql(rows, dialect.now_sql(), in_scope=True)
         return bool(fetch_in_scope(sql, params))
-    if not connection.connection.in_transaction:
+    if not is_marked():
         return False
     return bool(in_transaction(lambda: _complete_and_count(plain, rows, params, NOT_ASKED_TO_STOP)))
 

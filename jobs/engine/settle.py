@@ -10,14 +10,13 @@ import random
 from collections.abc import Sequence
 from functools import partial
 
-from django.db import DataError, IntegrityError, OperationalError, connection, transaction
+from django.db import DataError, IntegrityError, OperationalError, transaction
 
 from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.completions import (
     HANDLER_LOCK_TIMEOUT_MILLISECONDS,
-    SAME_TRANSACTION,
     complete_in_scope,
     complete_plain,
 )
@@ -25,6 +24,7 @@ from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, SHORT_LOCK_TIMEOUT_M
 from jobs.engine.end_attempts import end_attempts
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Completed, DeadLettered, Failure, Settlement, SettleReport
+from jobs.engine.same_transaction import same_transaction_sql
 from jobs.engine.transactions import (
     LockTimeout,
     fetch,
@@ -147,7 +147,7 @@ def _complete(settlement: Settlement) -> ReleasedCapacity:
     limit_lock_waits(HANDLER_LOCK_TIMEOUT_MILLISECONDS)
     rows = fetch(
         f"""
-        SELECT cancel_requested_at IS NOT NULL, {_same_transaction_sql()} FROM jobs_jobqueue
+        SELECT cancel_requested_at IS NOT NULL, {same_transaction_sql()} FROM jobs_jobqueue
         WHERE job_id = %s AND lease_token = %s {dialect.for_update}
         """,
         [dialect.value(Column.UUID, claim.job_id), claim.lease_token],
@@ -166,13 +166,6 @@ def _complete(settlement: Settlement) -> ReleasedCapacity:
     report = write_outcomes([settlement])
     limit_lock_waits(None)
     return report.released_capacity
-
-
-def _same_transaction_sql() -> str:
-    """Return whether this is the transaction that the scope began."""
-    if connection.vendor == "postgresql":
-        return SAME_TRANSACTION
-    return str(int(connection.connection.in_transaction))
 
 
 def _report_completed(settlements: Sequence[Settlement]) -> SettleReport:

@@ -15,6 +15,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.current_job import Signals
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Completed
+from jobs.engine.same_transaction import mark_transaction
 from jobs.engine.settle import complete, is_completed
 from jobs.engine.steps import NotStorable, to_json
 from jobs.engine.wakeup import wake
@@ -97,6 +98,7 @@ def _begin(scope: ExitStack, firm_id: int) -> None:
         scope.enter_context(firm_scope(firm_id, durable=True))
     except RuntimeError as error:
         raise WrongPlace(refused) from error
+    mark_transaction()
 
 
 def _admit(claim: Claim, released_capacity: ReleasedCapacity) -> None:
