@@ -68,10 +68,11 @@ class CleanupPayload(ThreadPayload):
     action: CleanupAction
     # The newest message that is done with; of a job from before 1.1 all are.
     message_id: UUID | None = None
-    # Which draft is withdrawn; of a job from before 1.1 the one that stands.
+    # Which draft is withdrawn or taken back; of a job from before 1.1 the one that stands.
     draft_id: UUID | None = None
-    # What is taken back has no row any more: its thread in Gmail, and what it says.
+    # What is taken back has no row any more: where it is in Gmail, its Message-ID, and what it says.
     gmail_thread_id: Annotated[str, Field(max_length=MAX_GMAIL_ID_LENGTH)] = ""
+    rfc822_id: str = ""
     content_hash: Annotated[str, Field(max_length=64)] = ""
 
 
@@ -83,7 +84,7 @@ def _manual_key(payload: ManualDraftPayload) -> str:
 
 def _cleanup_key(payload: CleanupPayload) -> str:
     key = f"cleanup:{payload.account_id}:{payload.thread_id}:{payload.action}"
-    subject = payload.draft_id or payload.message_id or payload.content_hash or None
+    subject = payload.draft_id or payload.message_id
     return key if subject is None else f"{key}:{subject}"
 
 
@@ -190,6 +191,7 @@ def cleanup(payload: CleanupPayload, ctx: JobContext) -> dict[str, Any]:
                 gmail,
                 payload.thread_id,
                 gmail_thread_id=payload.gmail_thread_id,
+                rfc822_id=payload.rfc822_id,
                 content_hash=payload.content_hash,
             )
         if payload.action == "withdraw":

@@ -29,7 +29,7 @@ from mail.services.drafting.gmail_drafts import (
     GmailDraft,
     is_edited,
     read_draft,
-    thread_drafts,
+    trash_unedited,
     trash_unless_edited,
 )
 from mail.services.drafting.retire import end_left_over
@@ -136,17 +136,16 @@ def take_back(
     thread_id: UUID,
     *,
     gmail_thread_id: str,
+    rfc822_id: str,
     content_hash: str,
 ) -> dict[str, Any]:
     """Take a draft out of Gmail whose mail was deleted for ever, unless it was edited.
 
-    Its row went with the mail: it is told by what it says. Must run under the thread's lock.
+    Its row went with the mail: it is told by its Message-ID. Must run under the thread's lock.
     """
     if suggests_only(account):
         return skipped(SUGGESTS_ONLY)
-    found = thread_drafts(gmail, gmail_thread_id)
-    ours = [one for one in found if one.content_hash == content_hash]
-    taken = sum(trash_unless_edited(gmail, one) for one in ours)
+    taken = trash_unedited(gmail, gmail_thread_id, rfc822_id, content_hash)
     with firm_scope(account.firm_id):
         if not Draft.objects.filter(thread_id=thread_id, status=DraftStatus.READY).exists():
             drafted = MailThread.objects.filter(pk=thread_id, status=ThreadStatus.DRAFTED)

@@ -157,6 +157,15 @@ def trash_unless_edited(gmail: GmailClient, draft: GmailDraft) -> bool:
     return True
 
 
+def trash_unedited(
+    gmail: GmailClient, gmail_thread_id: str, rfc822_id: str, content_hash: str
+) -> int:
+    """Move a thread's draft of this Message-ID to the trash as it was written; return how many went."""
+    found = thread_drafts(gmail, gmail_thread_id)
+    ours = [one for one in found if (one.rfc822_id, one.content_hash) == (rfc822_id, content_hash)]
+    return sum(trash_unless_edited(gmail, one) for one in ours)
+
+
 def _parsed(draft_id: str, message: GmailMessage, gmail: GmailClient) -> GmailDraft:
     mail = parse_message(message, fetch=lambda one: gmail.get_attachment(message["id"], one))
     markup = _markup(mail.html or "")

@@ -68,9 +68,14 @@ def enqueue_withdrawal(draft: Draft) -> EnqueueResult:
 def enqueue_take_back(draft: Draft) -> EnqueueResult:
     """Have a draft taken out of Gmail whose row goes with its mail. Must run in the firm's scope."""
     thread = draft.thread
-    about = {"account_id": draft.account_id, "thread_id": thread.pk, "action": "take_back"}
-    written = {"gmail_thread_id": thread.gmail_thread_id, "content_hash": draft.content_hash}
-    return enqueue("cleanup", {**about, **written}, priority=Priority.NORMAL)
+    about = {"account_id": draft.account_id, "thread_id": thread.pk, "draft_id": draft.pk}
+    written = {
+        "gmail_thread_id": thread.gmail_thread_id,
+        "rfc822_id": draft.rfc822_id,
+        "content_hash": draft.content_hash,
+    }
+    payload = {**about, **written, "action": "take_back"}
+    return enqueue("cleanup", payload, priority=Priority.NORMAL)
 
 
 def enqueue_withdrawals(thread: MailThread) -> None:

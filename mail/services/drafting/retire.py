@@ -14,7 +14,7 @@ from mail.services.drafting.gmail_drafts import (
     is_edited_below,
     order_in,
     read_draft,
-    thread_drafts,
+    trash_unedited,
     trash_unless_edited,
 )
 from mail.services.drafting.persons_drafts import note_edits
@@ -111,9 +111,7 @@ def _is_reordered(draft: Draft, old: Draft, current: GmailDraft) -> bool:
 
 def end_left_over(gmail: GmailClient, draft: Draft) -> None:
     """End a draft whose job gave up; what it may have written goes to the trash, unless edited."""
-    for one in thread_drafts(gmail, draft.thread.gmail_thread_id):
-        if one.rfc822_id == draft.rfc822_id and one.content_hash == draft.content_hash:
-            trash_unless_edited(gmail, one)
+    trash_unedited(gmail, draft.thread.gmail_thread_id, draft.rfc822_id, draft.content_hash)
     with firm_scope(draft.firm_id):
         Draft.objects.filter(pk=draft.pk, status=DraftStatus.WRITING).update(
             status=DraftStatus.CANCELED, ended_at=Now()

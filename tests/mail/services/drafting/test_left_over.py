@@ -11,13 +11,14 @@ from mail.gmail.client import GmailClient
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.labels import LabelKey
 from mail.llm.base import Category
-from mail.models import MailThread, ThreadStatus
+from mail.models import Draft, MailThread, ThreadStatus
 from mail.services.mailboxes.modes import activate, suggest_only
 from mail.services.syncing.sync import sync_mailbox
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import (
     QUESTION,
     asked,
+    draft_by_hand,
     edit,
     finished,
     give_label,
@@ -29,7 +30,7 @@ from tests.mail.draft_kit import (
     versions,
     while_composing,
 )
-from tests.mail.mail_kit import OWNER, Mailbox, drain_later, jobs, letter
+from tests.mail.mail_kit import OWNER, Mailbox, drain_later, jobs, letter, stored
 from tests.mail.mirror_machine import delete
 from tests.mail.services.drafting.test_recipients import inquiry
 
@@ -179,6 +180,23 @@ def test_a_thread_is_no_longer_drafted_whose_answered_message_is_deleted(mailbox
     synced(mailbox)
     assert listed(mailbox) == []
     assert the_thread().status == "skipped"
+
+
+def test_one_of_the_same_words_that_is_written_since_stays(mailbox: Mailbox) -> None:
+    first = asked(prepared(mailbox))
+    again = letter("Price list", QUESTION, reply_to_id="<q1@customer.example>")
+    second = mailbox.receive(again)
+    synced(mailbox)
+    delete(mailbox, second)
+    mailbox.simulator.order_fault(LOST_ANSWER, method="messages.trash")
+    synced(mailbox)
+    assert listed(mailbox) == []
+    draft_by_hand(mailbox, first)
+    assert len({draft.content_hash for draft in stored(Draft)}) == 1
+    drain_later()
+    assert finished("cleanup") == [{"taken_back": 0}]
+    assert len(listed(mailbox)) == 1
+    assert the_thread().status == "drafted"
 
 
 def test_a_draft_that_another_job_began_goes_where_none_is_wanted(mailbox: Mailbox) -> None:
