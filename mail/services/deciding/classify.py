@@ -31,6 +31,7 @@ from mail.models import (
 )
 from mail.rules.automated import automated_signal
 from mail.services.deciding.mail_context import mail_context
+from mail.services.deciding.overtaken import is_overtaken
 from mail.services.deciding.proposals import follow_proposals
 from mail.services.deciding.relabel import relabel_thread
 from mail.services.deciding.sender_history import sender_histories
@@ -38,7 +39,6 @@ from mail.services.drafting.reply_plan import contacts_for, is_blocked, settings
 from mail.services.drafting.requests import enqueue_draft, enqueue_withdrawals
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import may_label
-from mail.services.operation import locked_row
 from mail.services.rules.rules import enabled_rules, matching_rules
 from mail.services.rules.unseen import Held, act_by_rules, held_unseen, lock_for_answers
 from mail.services.timelines.events import record_event
@@ -98,6 +98,7 @@ def classify_thread(
 
     Raises:
         RowGone: the mailbox has no such message in this thread.
+        MailboxWaits: older mail of the thread was stored meanwhile, on which rules are to act.
     """
     with firm_scope(account.firm_id):
         case = open_case(account, thread_id, message_id, job_id=job_id, force=force)
@@ -106,19 +107,10 @@ def classify_thread(
     verdict, source = judge(case, classifier)
     with firm_scope(account.firm_id):
         lock_for_answers(account, case.held)
-        if _is_overtaken(case):
+        if is_overtaken(account, case.thread, case.messages):
             return Skipped("The thread was judged meanwhile, with newer mail").asresult_of()
         decision = decide(account, case, verdict, source=source, job_id=job_id)
     return result_of(decision)
-
-
-def _is_overtaken(case: Case) -> bool:
-    """Lock the thread; say whether it is judged by now up to a message that the case does not have.
-
-    A page of threads is judged without their locks. Raises RowGone where the thread is gone.
-    """
-    upto = locked_row(case.thread).classified_upto_id
-    return upto is not None and upto not in {message.pk for message in case.messages}
 
 
 def shown_category(verdict: Classification) -> str:

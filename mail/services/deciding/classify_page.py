@@ -47,7 +47,12 @@ from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import to_be_labelled
 from mail.services.queueing import enqueue_label_page
 from mail.services.rules.rules import enabled_rules, matching_rules
-from mail.services.rules.unseen import act_by_rules, held_unseen, lock_for_answers
+from mail.services.rules.unseen import (
+    act_by_rules,
+    held_unseen,
+    lock_for_answers,
+    unseen_by_verdicts,
+)
 from mail.services.timelines.events import record_events
 from mail.services.timelines.threads import newest_to_answer
 from tenants.scope import firm_scope
@@ -83,7 +88,7 @@ def classify_page(
             logger.warning("mail.left_the_page", error_class=type(error).__name__)
             docket.alone.append(case.target)
     with firm_scope(account.firm_id):
-        decisions = _decide(account, judged, job_id=job_id)
+        decisions = _decide(account, docket, judged, job_id=job_id)
         for message in docket.alone:
             enqueue_classify(message)
     return {"classified": len(decisions), "classified_alone": len(docket.alone)}
@@ -150,11 +155,16 @@ def _busy_threads(account: MailAccount, outlines: dict[UUID, list[Message]]) -> 
 
 def _decide(
     account: MailAccount,
+    docket: Docket,
     judged: Iterable[Judged],
     *,
     job_id: UUID,
 ) -> list[Decision]:
-    """Store the verdicts, the threads' new states, the events, and the label changes with a job."""
+    """Store the verdicts, the threads' new states, the events, and the label changes with a job.
+
+    A thread of which older mail was stored meanwhile, on which rules are to act, is left to be
+    judged alone.
+    """
     by_thread = {one[0].thread.pk: one for one in judged}
     lock_for_answers(account, [held for case, *_ in by_thread.values() for held in case.held])
     locked = (
@@ -166,6 +176,10 @@ def _decide(
         for thread in locked
         if not thread.classification and not _is_judged(thread, by_thread[thread.pk][0].messages)
     ]
+    seen = {thread.pk: by_thread[thread.pk][0].messages for thread in threads}
+    behind = unseen_by_verdicts(account, seen)
+    docket.alone += [by_thread[thread_id][0].target for thread_id in behind]
+    threads = [thread for thread in threads if thread.pk not in behind]
     decisions, events = [], []
     for thread in threads:
         case, verdict, source = by_thread[thread.pk]

@@ -13,6 +13,8 @@ from mail.services.deciding.classify import Skipped, decide, open_case, result_o
 from mail.services.deciding.requests import enqueue_order
 from mail.services.operation import audit
 from mail.services.rules.proposals import propose_rule
+from mail.services.rules.rules import enabled_rules
+from mail.services.rules.unseen import held_unseen, lock_for_answers
 from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
@@ -55,8 +57,11 @@ def decide_for_person(
             return Skipped("The person has said since what the thread is").asresult_of()
         if case.thread.classification == category and not case.reopened:
             return Skipped("The thread is of that category already").asresult_of()
-        # Rules were asked about this mail before: here nothing more is done to it.
-        case = replace(case, rules=[], unseen=[])
+        # Rules were asked about the rest when a verdict saw it: nothing more is done to that here.
+        among = enabled_rules(account)
+        unseen = held_unseen(account, case.thread, case.messages, None, among=among)
+        case = replace(case, rules=[], unseen=unseen)
+        lock_for_answers(account, case.held)
         verdict = ruled(category, "Said by the person.", "person", case.context)
         decision = decide(account, case, verdict, source=DecisionSource.PERSON, job_id=job_id)
         propose_rule(account, case.target, category)

@@ -112,9 +112,7 @@ def request_actions(rule: Rule, message: Message, decision: Decision | None = No
     since; never on what is in the trash or among spam. A rule whose actions can no longer be used is
     switched off with the reason.
     """
-    if is_discarded(message):
-        return
-    if not rule.actions or acted_on(rule).filter(message=message).exists():
+    if is_discarded(message) or not is_to_act(rule, message):
         return
     mode = safety_mode(rule, message.account)
     try:
@@ -131,6 +129,11 @@ def request_actions(rule: Rule, message: Message, decision: Decision | None = No
         # Rows come from imports and from other versions, too.
         why = error if isinstance(error, ActionInvalid) else "it cannot be read"
         disable_rule(rule, f"{UNUSABLE}: {why}"[:500])
+
+
+def is_to_act(rule: Rule, message: Message) -> bool:
+    """Say whether the rule, as it is now, has yet to act on the message. Must run in the firm's scope."""
+    return bool(rule.actions) and not acted_on(rule).filter(message=message).exists()
 
 
 def acted_on(rule: Rule) -> QuerySet[Action]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import takewhile
+from uuid import UUID
 
 from mail.models import ActionType, Decision, MailAccount, MailThread, Message, Rule
 from mail.services.mailboxes.modes import to_be_labelled
@@ -11,6 +13,7 @@ from mail.services.operation import locked_row
 from mail.services.rules.rules import (
     AskedRule,
     enabled_rules,
+    is_to_act,
     matching_rules,
     request_actions,
 )
@@ -24,17 +27,17 @@ def held_unseen(
     account: MailAccount,
     thread: MailThread,
     messages: Sequence[Message],
-    target: Message,
+    target: Message | None,
     *,
     among: Sequence[AskedRule],
 ) -> list[Held]:
-    """Return what of a thread no verdict has seen, beside its target, and the rules that hold for it.
+    """Return what of a thread no verdict has seen, beside its target if any, and the rules that hold for it.
 
     `messages` are the thread's, newest first. What is not in the inbox is left alone, and so is all
     where the newest message that the last verdict saw is deleted. Must run in the firm's scope.
     """
     unseen = takewhile(lambda one: one.pk != thread.classified_upto_id, messages)
-    ids = [one.pk for one in unseen if one.pk != target.pk and _waits_for_rules(one)]
+    ids = [one.pk for one in unseen if one != target and _waits_for_rules(one)]
     if not ids or not among or _lost_its_place(thread):
         return []
     rows = Message.objects.filter(pk__in=ids).defer("text", "html", "hidden_text")
@@ -88,12 +91,35 @@ def act_on_late(account: MailAccount, messages: Sequence[Message]) -> None:
 
     No verdict will see them. Must run in the firm's scope, with the mailbox and the threads locked.
     """
-    late = _stored_late(messages)
-    shown = to_be_labelled(account, late) if late else []
-    asked = enabled_rules(account) if shown else []
-    for message in shown:
-        for rule in matching_rules(account, message, among=asked):
+    for message, rules in _held(account, _stored_late(messages)):
+        for rule in rules:
             request_actions(rule, message)
+
+
+def unseen_by_verdicts(account: MailAccount, seen: Mapping[UUID, Sequence[Message]]) -> set[UUID]:
+    """Return the threads in which rules are to act on a message that a verdict would leave behind.
+
+    `seen` are the messages, newest first, that the verdict on each thread has read: an older one
+    may have been stored since. Must run in the firm's scope, with the threads locked.
+    """
+    known = [message.pk for messages in seen.values() for message in messages]
+    rows = Message.objects.filter(thread__in=seen).exclude(pk__in=known)
+    late = [
+        one
+        for one in rows.defer("text", "html", "hidden_text")
+        if _waits_for_rules(one) and _place(one) < _place(seen[one.thread_id][0])
+    ]
+    return {
+        message.thread_id
+        for message, rules in _held(account, late)
+        if any(is_to_act(rule, message) for rule in rules)
+    }
+
+
+def _held(account: MailAccount, messages: Sequence[Message]) -> list[Held]:
+    shown = to_be_labelled(account, messages) if messages else []
+    asked = enabled_rules(account) if shown else []
+    return [(message, matching_rules(account, message, among=asked)) for message in shown]
 
 
 def _stored_late(messages: Iterable[Message]) -> list[Message]:
@@ -102,11 +128,10 @@ def _stored_late(messages: Iterable[Message]) -> list[Message]:
     if not waiting:
         return []
     upto = Message.objects.filter(pk__in=[one.thread.classified_upto_id for one in waiting])
-    places = {
-        pk: place for pk, *place in upto.values_list("pk", "internal_date", "gmail_message_id")
-    }
-    return [
-        one
-        for one in waiting
-        if [one.internal_date, one.gmail_message_id] < places[one.thread.classified_upto_id]
-    ]
+    places = {one.pk: _place(one) for one in upto.only("internal_date", "gmail_message_id")}
+    return [one for one in waiting if _place(one) < places[one.thread.classified_upto_id]]
+
+
+def _place(message: Message) -> tuple[datetime, str]:
+    """Return what orders the messages of a thread."""
+    return message.internal_date, message.gmail_message_id

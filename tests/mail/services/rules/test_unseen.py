@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -9,7 +10,9 @@ from uuid import uuid4
 import pytest
 
 from mail.labels import LabelKey
+from mail.llm.client import ModelUnavailable
 from mail.models import Action, ActionType, Decision, MailAccount, MailThread, Message, Rule
+from mail.services.deciding import classify, classify_page
 from mail.services.deciding.classify import Case, open_case
 from mail.services.mailboxes.modes import suggest_only
 from mail.services.rules import unseen
@@ -17,7 +20,16 @@ from mail.services.rules.routing_operations import create_routing_rule
 from mail.services.syncing.ingest import ingest_message
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import give_label, prepared, rule, synced
-from tests.mail.mail_kit import OWNER, Mailbox, drain, letter, stored, without_drafts
+from tests.mail.mail_kit import (
+    OWNER,
+    Mailbox,
+    drain,
+    drain_later,
+    jobs,
+    letter,
+    stored,
+    without_drafts,
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-10")]
 
@@ -97,6 +109,63 @@ def test_it_acts_on_mail_that_is_stored_once_its_thread_is_judged_up_to_newer(
     assert starred(ready) == [invoice]
     assert "STARRED" in ready.labels(invoice)
     assert len(stored(Decision)) == 1
+
+
+def while_judged(monkeypatch: pytest.MonkeyPatch, step: Callable[[], object]) -> None:
+    """Let something happen once while a thread is judged, before the verdict."""
+
+    def late(*arguments: Any) -> Any:
+        for module in (classify, classify_page):
+            monkeypatch.setattr(module, "judge", judge)
+        step()
+        return judge(*arguments)
+
+    judge = classify.judge
+    for module in (classify, classify_page):
+        monkeypatch.setattr(module, "judge", late)
+
+
+@pytest.mark.parametrize("smallest_page", [1, 100])
+def test_it_acts_on_mail_that_is_stored_while_its_thread_is_judged(
+    ready: Mailbox, monkeypatch: pytest.MonkeyPatch, smallest_page: int
+) -> None:
+    monkeypatch.setattr("mail.services.deciding.requests.SMALLEST_PAGE", smallest_page)
+    invoice = arrives(ready, 0, "Bills <bills@supplier.example>")
+    answer = arrives(ready, 1, "Ben <ben@acme.example>")
+    while_judged(monkeypatch, lambda: ingest_message(ready.account, ready.gmail, invoice))
+    ingest_message(ready.account, ready.gmail, answer)
+    drain()
+    drain_later()
+    assert starred(ready) == [invoice]
+    assert len(stored(Decision)) == 1
+
+
+def test_a_verdict_stands_where_no_rule_holds_for_what_is_stored_meanwhile(
+    ready: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = arrives(ready, 0, "Ann <ann@acme.example>")
+    answer = arrives(ready, 1, "Ben <ben@acme.example>")
+    while_judged(monkeypatch, lambda: ingest_message(ready.account, ready.gmail, question))
+    ingest_message(ready.account, ready.gmail, answer)
+    drain()
+    first, _ = jobs("classify", live=False)
+    assert [decision.job_id for decision in stored(Decision)] == [first.pk]
+
+
+def test_it_acts_on_mail_that_the_person_labels_before_it_is_judged(
+    ready: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise ModelUnavailable("The model is down")
+
+    while_judged(monkeypatch, fail)
+    invoice = arrives(ready, 0, "Bills <bills@supplier.example>")
+    synced(ready)
+    give_label(ready, invoice, LabelKey.FYI)
+    synced(ready)
+    drain_later()
+    assert [decision.source for decision in stored(Decision)] == ["person"]
+    assert starred(ready) == [invoice]
 
 
 def test_it_leaves_such_mail_alone_where_it_is_archived(ready: Mailbox) -> None:
