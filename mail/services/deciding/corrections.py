@@ -64,5 +64,7 @@ def decide_for_person(
         lock_for_answers(account, case.held)
         verdict = ruled(category, "Said by the person.", "person", case.context)
         decision = decide(account, case, verdict, source=DecisionSource.PERSON, job_id=job_id)
-        propose_rule(account, case.target, category)
+        if case.thread.classification != category:
+            # A conversation may be stored message by message: that is one correction.
+            propose_rule(account, case.target, category)
     return result_of(decision)

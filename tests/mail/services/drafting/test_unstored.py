@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from jobs.errors import PayloadInvalid
 from jobs.queue import enqueue
+from jobs.testing import run_job
 from mail.labels import LabelKey
 from mail.llm.base import Category
-from mail.models import Decision, Draft, DraftStatus
+from mail.models import Decision, Draft, DraftStatus, Rule
+from mail.services.syncing.sync import sync_mailbox
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import (
     QUESTION,
@@ -45,6 +49,25 @@ def test_a_label_on_old_mail_is_the_persons_decision(mailbox: Mailbox, order: La
     assert [(one.source, one.category) for one in stored(Decision)] == [("person", order.value)]
     assert the_thread().classification == order.value
     assert state_labels(mailbox, old) == {order}
+
+
+def test_one_on_a_conversation_is_one_correction_however_its_mail_is_stored(
+    mailbox: Mailbox,
+) -> None:
+    prepared(mailbox)
+    for number in range(3):
+        at = datetime.now(UTC) - timedelta(days=3, minutes=-number)
+        header = "reply_to_id" if number else "message_id"
+        mail = letter(at=at, **{header: "<q1@customer.example>"})
+        give_label(mailbox, mailbox.receive(mail, labels=(), at=at), LabelKey.FYI)
+    sync_mailbox(mailbox.account, mailbox.gmail)
+    for job in (waiting := jobs("manual_draft")):
+        run_job(job)
+        while follows := [one for one in jobs() if one not in waiting]:
+            run_job(follows[0])
+    (proposed,) = stored(Rule)
+    assert (len(mailbox.messages()), proposed.corrections) == (3, 1)
+    assert the_thread().classification == Category.FYI
 
 
 def test_so_is_one_on_mail_that_mailroom_had_not_read_yet(mailbox: Mailbox) -> None:
