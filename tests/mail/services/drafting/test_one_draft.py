@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -64,20 +65,35 @@ def test_a_newer_message_makes_no_draft_beside_one_that_a_rework_kept(mailbox: M
     assert [status for _, status, _ in versions()] == ["kept", "ready"]
 
 
-def test_no_draft_is_written_beside_one_whose_message_was_deleted_for_good(
-    mailbox: Mailbox,
-) -> None:
+def answered_and_deleted(mailbox: Mailbox, *, edited: bool) -> list[dict[str, Any]]:
+    """Have a draft whose message is deleted for ever; return the drafts that Gmail lists then."""
     prepared(mailbox)
     before = datetime.now(UTC) - timedelta(minutes=5)
     mailbox.receive(letter("Price list", "First.", message_id="<q1@customer.example>", at=before))
     second = letter("Re: Price list", QUESTION, reply_to_id="<q1@customer.example>")
     arrived = mailbox.receive(second)
     synced(mailbox)
-    orphan = listed(mailbox)
-    assert len(orphan) == 1
+    assert len(listed(mailbox)) == 1
+    if edited:
+        edit(mailbox, "My own words.")
     mailbox.gmail.delete_message(arrived)
     synced(mailbox)
     assert versions() == []
+    return listed(mailbox)
+
+
+def test_no_draft_is_written_beside_an_edited_one_whose_message_was_deleted_for_good(
+    mailbox: Mailbox,
+) -> None:
+    orphan = answered_and_deleted(mailbox, edited=True)
+    assert len(orphan) == 1
     ask_again(mailbox)
     assert listed(mailbox) == orphan
     assert versions() == []
+
+
+def test_one_that_nobody_edited_makes_room_for_the_next(mailbox: Mailbox) -> None:
+    assert answered_and_deleted(mailbox, edited=False) == []
+    ask_again(mailbox)
+    assert len(listed(mailbox)) == 1
+    assert [status for _, status, _ in versions()] == ["ready"]
