@@ -94,7 +94,7 @@ def _changes(before: object, after: object) -> SafeString | str:
         return format_html("{}{}", _shown(was), _shown(became))
     lines = format_html_join(
         "",
-        '<tr><th scope="row">{}</th><td>{}</td><td>{}</td></tr>',
+        '<tr><th scope="row">{}</th><td data-label="Before">{}</td><td data-label="After">{}</td></tr>',
         (
             (capfirst(name.replace("_", " ")), _shown(was.get(name)), _shown(became.get(name)))
             for name in dict.fromkeys([*was, *became])
