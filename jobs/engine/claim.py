@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from jobs.engine import dialects
+from jobs.engine.claim_filter import claim_filter
 from jobs.engine.dialects.base import Column, Dialect
 from jobs.engine.dialects.claim_parameters import (
     ClaimFilter,
@@ -23,13 +24,11 @@ from jobs.engine.dialects.claim_parameters import (
     Quota,
     Range,
     firm_ranges,
-    named_sql,
 )
 from jobs.engine.fair_share import DEFAULT_WEIGHT, LEAST_WEIGHT, FairShare, VisitingOrder
-from jobs.engine.limit_sql import blocked_firm_sql, capped_firm_sql, claim_guard_sql
 from jobs.engine.transactions import fetch_pipelined, in_transaction, pipelined
 from jobs.engine.wakeup import AnnouncedJob
-from jobs.states import QUARANTINE_DEATHS, Priority
+from jobs.states import Priority
 
 # Other workers may take everything between scan and take: then scan again.
 MAX_SCANS = 4
@@ -67,10 +66,14 @@ class Claim(NamedTuple):
     # Whether it counts as started since the claim; otherwise the worker's row has to say so first.
     started: bool
     waited_seconds: float
-    # By the monotonic clock: after `expires_at` (None: never) it must not begin.
-    expires_at: float | None
+    # After these seconds (None: never) from `claimed_at`, by the monotonic clock, it must not begin.
+    expires_in: float | None
     claimed_at: float
     worker_id: UUID
+
+    def has_expired(self, now: float) -> bool:
+        """Say whether it must not begin any more at this monotonic time."""
+        return self.expires_in is not None and now >= self.claimed_at + self.expires_in
 
 
 class InFlightJob(NamedTuple):
@@ -142,7 +145,7 @@ def claim_one(worker_id: UUID, job_id: UUID, *, firm_id: int, priority: int) -> 
 
     asked_at = time.monotonic()
     rows = in_transaction(take)
-    return read_claim(dialects.current(), rows[0], worker_id, asked_at) if rows else None
+    return next(iter(read_claims(dialects.current(), rows, worker_id, asked_at)), None)
 
 
 def claim_announced(
@@ -162,7 +165,7 @@ def claim_announced(
     quotas = [Quota(job.firm_id, 1, capped=False)]
     dialect, asked_at = dialects.current(), time.monotonic()
     rows = pipelined(lambda: dialect.take(worker_id, job.priority, quotas, wanted, starts=True))
-    return [read_claim(dialect, row, worker_id, asked_at) for row in rows]
+    return read_claims(dialect, rows, worker_id, asked_at)
 
 
 def _this_job(wanted: ClaimFilter, job_id: UUID) -> ClaimFilter:
@@ -203,8 +206,7 @@ def _take(
 
 def _read_claims(taken: _Taken, fair_share: FairShare, worker_id: UUID) -> list[Claim]:
     """Return the claims in their order, and move the cursor on."""
-    dialect = dialects.current()
-    claims = [read_claim(dialect, row, worker_id, taken.asked_at) for row in taken.rows]
+    claims = read_claims(dialects.current(), taken.rows, worker_id, taken.asked_at)
     fair_share.cursors[taken.priority] = taken.order.cursor_after(
         Counter([claim.firm_id for claim in claims])
     )
@@ -242,13 +244,15 @@ def _allot(
 
 def _in_order(allotted: list[int], claims: list[Claim]) -> list[Claim]:
     """Return the claims in visiting order, those of one firm by due time and id."""
-    # Comparing ids as numbers takes a tenth of the time.
-    claims.sort(key=lambda claim: (claim.scheduled_at, claim.job_id.int))
+    # Comparing ids as numbers takes a tenth of the time, and two sorts by one value each a quarter of
+    # one by both.
+    claims.sort(key=attrgetter("job_id.int"))
+    claims.sort(key=attrgetter("scheduled_at"))
+    if claims and len(set(allotted)) == 1:
+        return claims
     by_firm: dict[int, deque[Claim]] = {}
     for claim in claims:
         by_firm.setdefault(claim.firm_id, deque()).append(claim)
-    if len(by_firm) < 2:
-        return claims
     return [by_firm[firm_id].popleft() for firm_id in allotted if by_firm.get(firm_id)]
 
 
@@ -263,38 +267,10 @@ def _refresh_weights(fair_share: FairShare) -> None:
     fair_share.weights_read_at = now
 
 
-def claim_filter(
-    categories: Collection[str] = (), job_types: Collection[str] = (), *, quarantined: bool = True
-) -> ClaimFilter:
-    """Return the condition that a job of these categories and types may be claimed now."""
-    now = dialects.current().now_sql()
-    return _claim_filter(tuple(categories), tuple(job_types), quarantined, now)
-
-
-@lru_cache(maxsize=16)
-def _claim_filter(
-    categories: tuple[str, ...], job_types: tuple[str, ...], quarantined: bool, now: str
-) -> ClaimFilter:
-    sql = (
-        f"q.status = 'pending' AND q.scheduled_at <= {now}"
-        f" AND (q.expires_at IS NULL OR q.expires_at > {now})"
-        f" AND q.attempts < q.max_attempts AND {claim_guard_sql('q')}"
-    )
-    if not quarantined:
-        sql += f" AND q.deaths < {QUARANTINE_DEATHS}"
-    named, params = named_sql("q", categories, job_types)
-    return ClaimFilter(
-        sql=f"{sql} AND {named}" if params else sql,
-        params=tuple(params),
-        categories=categories,
-        job_types=job_types,
-        blocked=blocked_firm_sql("firm"),
-        capped=capped_firm_sql("firm"),
-    )
-
-
-def read_claim(dialect: Dialect, row: tuple[Any, ...], worker_id: UUID, asked_at: float) -> Claim:
-    """Return the claim of a row of `claimed_columns_sql`, asked for at this monotonic time."""
-    *columns, expires_in = dialect.read_claimed(row)
-    expires_at = None if expires_in is None else asked_at + expires_in
-    return Claim._make((*columns, expires_at, asked_at, worker_id))
+def read_claims(
+    dialect: Dialect, rows: Sequence[tuple[Any, ...]], worker_id: UUID, asked_at: float
+) -> list[Claim]:
+    """Return the claims of rows of `claimed_columns_sql`, asked for at this monotonic time."""
+    ours = asked_at, worker_id
+    # As `Claim._make` does, in a third of the time.
+    return [tuple.__new__(Claim, row + ours) for row in dialect.read_claimed(rows)]

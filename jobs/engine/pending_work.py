@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from jobs.engine import dialects
-from jobs.engine.claim import claim_filter
+from jobs.engine.claim_filter import claim_filter
 from jobs.engine.dialects.claim_parameters import Range, firm_ranges
 from jobs.engine.limit_sql import NOT_CLOSED, any_limit_sql
 from jobs.engine.transactions import fetch, fetch_pipelined, reading

@@ -15,7 +15,7 @@ from django.db import connection
 from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
-from jobs.engine.claim import Claim, read_claim
+from jobs.engine.claim import Claim, read_claims
 from jobs.engine.dialects import Column
 from jobs.engine.redaction import redact_secrets
 from jobs.engine.requeue import Restart
@@ -81,7 +81,7 @@ def claim_dead(job_id: UUID, change: Restart) -> Claim | None:
 
     asked_at = time.monotonic()
     rows = in_transaction(take)
-    return read_claim(dialect, rows[0], worker_id, asked_at) if rows else None
+    return next(iter(read_claims(dialect, rows, worker_id, asked_at)), None)
 
 
 def children_since(claim: Claim, first: UUID) -> list[dict[str, Any]]:

@@ -86,7 +86,7 @@ class ClaimRunner:
         if not lease.covers(claim) or not lease.trusted_at(began_at):
             self._release([claim], LEASE_LOST)
             return None
-        if claim.expires_at is not None and began_at >= claim.expires_at:
+        if claim.has_expired(began_at):
             self._release([claim], EXPIRED)
             return None
         runner = self._runner_of(claim, Signals(lease.lost), process, began_at)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, inf
+from operator import attrgetter
 
 from jobs.engine.claim import Claim
 from jobs.engine.transition import is_quarantined
@@ -81,6 +82,12 @@ class PrefetchPolicy:
     def seconds_of(self, claim: Claim) -> float | None:
         """Return how long its handler is expected to run; None before the first of its type ended."""
         return self._seconds_of.get(claim.job_type)
+
+    @property
+    def longest_seconds(self) -> float:
+        """How long the handlers of the slowest type are expected to run; 0 before the first ended."""
+        # A copy: another thread may add a type meanwhile.
+        return max(list(self._seconds_of.values()), default=0.0)
 
     def most_threads(self, claim: Claim) -> float:
         """Return how many threads may run jobs like this at the same time.
@@ -186,6 +193,8 @@ class PrefetchBuffer:
         """
         horizon = now - LONGEST_WAIT_SECONDS
         room = threads * LONGEST_WAIT_SECONDS
+        if self._waits_shortly(policy, horizon, room):
+            return []
         claims: deque[Claim] = deque()
         overdue: list[Claim] = []
         for claim in self._ordinary:
@@ -199,6 +208,13 @@ class PrefetchBuffer:
             waiting[:kept] + [claim for claim in waiting[kept:] if claim.claimed_at >= horizon]
         )
         return overdue
+
+    def _waits_shortly(self, policy: PrefetchPolicy, horizon: float, room: float) -> bool:
+        """Say whether nothing can be overdue, as nearly always: to ask each claim takes far longer."""
+        if self._quarantined or not self._ordinary:
+            return not self._quarantined
+        oldest = min(map(attrgetter("claimed_at"), self._ordinary))
+        return oldest >= horizon and len(self._ordinary) * policy.longest_seconds <= room
 
     def clear(self) -> list[Claim]:
         """Remove and return all claims."""

@@ -11,7 +11,17 @@ from uuid import UUID
 import pytest
 from django.db import OperationalError
 
-from jobs.engine import admission, candidates, claim, lease, limit_sql, release, rescue, settle
+from jobs.engine import (
+    admission,
+    candidates,
+    claim,
+    claim_filter,
+    lease,
+    limit_sql,
+    release,
+    rescue,
+    settle,
+)
 from jobs.engine.claim import Claim
 from jobs.engine.dialects.claim_parameters import ClaimFilter
 from jobs.engine.dialects.sqlite import SqliteDialect
@@ -158,7 +168,8 @@ def overlook_pauses(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     assert hasattr(limit_sql, "_paused")
     monkeypatch.setattr(limit_sql, "_paused", unpaused)
     # Nothing of it may be remembered.
-    monkeypatch.setattr(claim, "_claim_filter", vars(claim._claim_filter)["__wrapped__"])
+    fresh = vars(claim_filter._claim_filter)["__wrapped__"]
+    monkeypatch.setattr(claim_filter, "_claim_filter", fresh)
 
 
 def release_what_was_canceled(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
@@ -171,13 +182,13 @@ def release_what_was_canceled(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> No
 
 def claim_without_an_end(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Leave out of a claim when its job expires."""
-    read = claim.read_claim
+    read = claim.read_claims
 
-    def endless(*given: Any) -> Claim:
-        seen.append("expires_at")
-        return read(*given)._replace(expires_at=None)
+    def endless(*given: Any) -> list[Claim]:
+        seen.append("expires_in")
+        return [one._replace(expires_in=None) for one in read(*given)]
 
-    monkeypatch.setattr(claim, "read_claim", endless)
+    monkeypatch.setattr(claim, "read_claims", endless)
 
 
 # Those that show where claims wait for a thread.

@@ -219,8 +219,8 @@ class Dialect(ABC):
         """Return an expression of a RETURNING clause that is true where the column has a value."""
 
     @abstractmethod
-    def read_claimed(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return a row of `claimed_columns_sql` as Python has it, with no wait below 0."""
+    def read_claimed(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return rows of `claimed_columns_sql` as Python has them, with no wait below 0."""
 
     @abstractmethod
     def row_sql(self, alias: str, columns: dict[str, Column]) -> str:

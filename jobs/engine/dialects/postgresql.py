@@ -142,9 +142,9 @@ class PostgresDialect(Dialect):
         """Ask whether it is NULL."""
         return f"{column} IS NOT NULL"
 
-    def read_claimed(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the row: psycopg parses it."""
-        return row if row[-2] >= 0 else (*row[:-2], 0.0, row[-1])
+    def read_claimed(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return the rows: psycopg parses them."""
+        return [row if row[-2] >= 0 else (*row[:-2], 0.0, row[-1]) for row in rows]
 
     def next_token_sql(self, rows: int = 1, number: str = "1") -> str:
         """Return a call of the sequence."""

@@ -124,8 +124,11 @@ class SqliteDialect(Dialect):
         """Return the column: whether it IS NULL, SQLite answers wrongly there."""
         return column
 
-    def read_claimed(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    def read_claimed(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Parse ids, times and truth values."""
+        return [self._read_claimed(row) for row in rows]
+
+    def _read_claimed(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         job_id, *columns, due, canceled, admitted, started, waited, expires_in = row
         flags = bool(canceled), bool(admitted), bool(started)
         times = max(waited, 0.0), expires_in
