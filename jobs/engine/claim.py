@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from jobs.engine import dialects
+from jobs.engine.backlog import LEAST_CLAIM, Backlog
 from jobs.engine.claim_filter import claim_filter
 from jobs.engine.dialects.base import Column, Dialect
 from jobs.engine.dialects.claim_parameters import (
@@ -128,6 +129,8 @@ def claim(
             break
         # After the transaction: on SQLite nobody else can write during it.
         if claims := _read_claims(taken, fair_share, worker_id):
+            if len(claims) == limit >= LEAST_CLAIM:
+                fair_share.backlog = taken.backlog.behind(claims)
             return claims
     return []
 
@@ -180,28 +183,39 @@ class _Taken(NamedTuple):
     priority: int
     order: VisitingOrder
     rows: list[tuple[Any, ...]]
+    backlog: Backlog
 
 
 def _take(
     worker_id: UUID, limit: int, fair_share: FairShare, wanted: ClaimFilter, *, starts: bool
 ) -> _Taken | None:
-    """Scan, allot and take; None: no firm has work."""
+    """Find firms with work, allot and take; None: no firm has work."""
     asked_at = time.monotonic()
     _refresh_weights(fair_share)
+    backlog = _backlog(limit, fair_share, wanted)
+    if backlog is None:
+        return None
+    priority = backlog.found.priority
+    order, capped = _allot(backlog.found, limit, fair_share, wanted)
+    quotas = [
+        Quota(firm_id, jobs, firm_id in capped, backlog.after(firm_id))
+        for firm_id, jobs in Counter(order.allotted).items()
+    ]
+    rows = dialects.current().take(worker_id, priority, quotas, wanted, starts=starts)
+    return _Taken(asked_at, priority, order, rows, backlog)
+
+
+def _backlog(limit: int, fair_share: FairShare, wanted: ClaimFilter) -> Backlog | None:
+    """Return that of the last claim, if it serves, once; otherwise scan. None: no firm has work."""
+    backlog, fair_share.backlog = fair_share.backlog, None
+    if backlog is not None and backlog.serves(wanted, limit):
+        return backlog.beginning_after(fair_share.cursor(backlog.found.priority).after)
     ranges: list[Range] = []
     for priority in Priority:
         start = fair_share.cursor(priority).after
         ranges += firm_ranges(priority.value, start, start)
-    dialect = dialects.current()
-    found = dialect.firms_with_work(ranges, wanted, limit)
-    if found is None:
-        return None
-    order, capped = _allot(found, limit, fair_share, wanted)
-    quotas = [
-        Quota(firm_id, jobs, firm_id in capped) for firm_id, jobs in Counter(order.allotted).items()
-    ]
-    rows = dialect.take(worker_id, found.priority, quotas, wanted, starts=starts)
-    return _Taken(asked_at, found.priority, order, rows)
+    found = dialects.current().firms_with_work(ranges, wanted, limit)
+    return None if found is None else Backlog(wanted, found)
 
 
 def _read_claims(taken: _Taken, fair_share: FairShare, worker_id: UUID) -> list[Claim]:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
+from jobs.engine.backlog import Backlog
+
 DEFAULT_WEIGHT = 1.0
 LEAST_WEIGHT = 0.01
 # Ten times 0.1 is a little less than 1 in binary floating point.
@@ -45,6 +47,7 @@ class FairShare:
     # Weights other than the default, and when they were read, by the monotonic clock.
     weights: Mapping[int, float] = field(default_factory=dict)
     weights_read_at: float | None = None
+    backlog: Backlog | None = None
 
     def cursor(self, priority: int) -> Cursor:
         """Return the cursor of a priority; at first it is before the lowest id."""

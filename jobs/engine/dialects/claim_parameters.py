@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 LAST_FIRM = 2**63 - 1
 
@@ -54,12 +56,24 @@ class ClaimFilter:
     capped: str
 
 
+class Position(NamedTuple):
+    """The place of a job among those of its firm and priority."""
+
+    scheduled_at: datetime
+    job_id: UUID
+
+
+# Before every job.
+BEGINNING = Position(datetime(1, 1, 1, tzinfo=UTC), UUID(int=0))
+
+
 class Quota(NamedTuple):
-    """How many jobs to take of a firm; of a capped one only admitted jobs."""
+    """How many jobs to take of a firm: of a capped one only admitted jobs, else those behind `after`."""
 
     firm_id: int
     jobs: int
     capped: bool
+    after: Position = BEGINNING
 
 
 def named_sql(

@@ -184,7 +184,7 @@ class PostgresDialect(Dialect):
         for capped in (False, True):
             same = [quota for quota in quotas if quota.capped is capped]
             if same:
-                values = [(quota.firm_id, quota.jobs) for quota in same]
+                values = [(quota.firm_id, quota.jobs, *quota.after) for quota in same]
                 table = self.rows_sql("firm", postgresql_claim.QUOTA_COLUMNS, values)
                 now, columns = self.now_sql(), self.claimed_columns_sql("j.")
                 statements.append(

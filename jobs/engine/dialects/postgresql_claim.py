@@ -84,6 +84,7 @@ RETURNING {columns}
 PICK_SQL = """
 SELECT q.job_id, q.scheduled_at FROM jobs_jobqueue q
 WHERE q.ready{in_lane} AND q.priority = %s AND q.firm_id = firm.firm_id
+  AND (q.scheduled_at, q.job_id) > (firm.last_due, firm.last_id)
   AND NOT {blocked} AND NOT {capped} AND {claimable}
 ORDER BY q.scheduled_at, q.job_id LIMIT firm.jobs FOR UPDATE SKIP LOCKED
 """
@@ -112,7 +113,12 @@ LANES_SQL = """ready_lane (category, job_type) AS (
 ), """
 IN_LANE = " AND q.category = lane.category AND q.job_type = lane.job_type"
 
-QUOTA_COLUMNS = {"firm_id": Column.BIGINT, "jobs": Column.INTEGER}
+QUOTA_COLUMNS = {
+    "firm_id": Column.BIGINT,
+    "jobs": Column.INTEGER,
+    "last_due": Column.TIME,
+    "last_id": Column.UUID,
+}
 
 
 def scan(ranges: Sequence[Range], wanted: ClaimFilter, most: int) -> Statement:

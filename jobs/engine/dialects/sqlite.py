@@ -20,6 +20,8 @@ from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Qu
 from jobs.engine.dialects.sqlite_cursors import ModuleCursor
 from jobs.states import QUARANTINE_DEATHS
 
+POSITION_COLUMNS = {"scheduled_at": Column.TIME, "job_id": Column.UUID}
+
 CLAIM_SQL = """
 UPDATE jobs_jobqueue AS j
 SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now},
@@ -186,7 +188,8 @@ class SqliteDialect(Dialect):
         with self.prepared_cursor() as cursor:
             lanes = sqlite_claim.ready_lanes(cursor, wanted)
             for quota in quotas:
-                picked += sqlite_claim.pick(cursor, priority, quota, lanes, wanted)
+                after = self.values(POSITION_COLUMNS, quota.after)
+                picked += sqlite_claim.pick(cursor, priority, quota, after, lanes, wanted)
             starts = starts and len(picked) == 1
             return self._write(cursor, picked, worker_id, starts=starts) if picked else []
 

@@ -49,7 +49,8 @@ WHERE q.ready AND q.category > %s ORDER BY q.category, q.job_type LIMIT 1
 """
 PICK_SQL = """
 SELECT q.scheduled_at || '', q.job_id FROM jobs_jobqueue q
-WHERE q.ready{lane} AND q.priority = %s AND q.firm_id = %s AND {claimable}
+WHERE q.ready{lane} AND q.priority = %s AND q.firm_id = %s
+  AND (q.scheduled_at, q.job_id) > (%s, %s) AND {claimable}
 ORDER BY q.scheduled_at, q.job_id LIMIT %s
 """
 PICK_ADMITTED_SQL = """
@@ -103,17 +104,22 @@ def firms_in(
 
 
 def pick(
-    cursor: Any, priority: int, quota: Quota, lanes: Sequence[Lane], wanted: ClaimFilter
+    cursor: Any,
+    priority: int,
+    quota: Quota,
+    after: Sequence[Any],
+    lanes: Sequence[Lane],
+    wanted: ClaimFilter,
 ) -> list[str]:
-    """Return the ids of the jobs that fill the quota."""
-    params = [priority, quota.firm_id, *wanted.params, quota.jobs]
+    """Return the ids of the jobs that fill the quota; `after` is its position as it is stored."""
+    of_firm, rest = [priority, quota.firm_id], [*wanted.params, quota.jobs]
     if quota.capped:
-        due = _fetch(cursor, PICK_ADMITTED_SQL.format(claimable=wanted.sql), params)
+        due = _fetch(cursor, PICK_ADMITTED_SQL.format(claimable=wanted.sql), [*of_firm, *rest])
     else:
         due = []
         for lane in lanes:
             sql = PICK_SQL.format(lane=_sql_of(lane), claimable=wanted.sql)
-            due += _fetch(cursor, sql, [*(lane or ()), *params])
+            due += _fetch(cursor, sql, [*(lane or ()), *of_firm, *after, *rest])
     return [job_id for _, job_id in sorted(due)[: quota.jobs]]
 
 

@@ -134,7 +134,7 @@ def claimed(job_type: str, **payload: Any) -> Claim:
 FURTHER: dict[str, Any] = {
     "admitted": False,
     "started": False,
-    "expires_at": None,
+    "expires_in": None,
     "claimed_at": 0.0,
 }
 

@@ -1,0 +1,63 @@
+"""Where the claims of one worker go on in a long backlog.
+
+A claimed job stays in the claim's indexes until it is settled, so whoever has claimed thousands of
+short jobs passes all of them in each claim, twice: in the scan and in the take. After a claim that
+was filled, the next ones take later jobs of the same firms, without a scan. What changed meanwhile
+is found when the backlog ends: with the first claim that is not filled, after BACKLOG_SECONDS, or
+when the worker hears that there is something new.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from jobs.engine.dialects.claim_parameters import BEGINNING, ClaimFilter, FirmsWithWork, Position
+
+if TYPE_CHECKING:
+    from jobs.engine.claim import Claim
+
+BACKLOG_SECONDS = 0.25
+# Claims of fewer jobs have little to pass.
+LEAST_CLAIM = 100
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """The firms with work that a scan found, and the last job that was claimed of each since.
+
+    `until`: by the monotonic clock.
+    """
+
+    wanted: ClaimFilter
+    found: FirmsWithWork
+    last: Mapping[int, Position] = field(default_factory=dict)
+    until: float = field(default_factory=lambda: time.monotonic() + BACKLOG_SECONDS)
+
+    def serves(self, wanted: ClaimFilter, limit: int) -> bool:
+        """Say whether a claim of that many jobs may go on here: then these are all firms with work."""
+        return (
+            len(self.found.firms) < LEAST_CLAIM <= limit
+            and not self.found.capped
+            and self.wanted == wanted
+            and time.monotonic() < self.until
+        )
+
+    def after(self, firm_id: int) -> Position:
+        """Return the place behind which the next job of this firm is."""
+        return self.last.get(firm_id, BEGINNING)
+
+    def beginning_after(self, firm_id: int) -> Backlog:
+        """Return it with its firms in the order of a scan that begins behind this one."""
+        firms = sorted(self.found.firms, key=lambda one: (one <= firm_id, one))
+        return replace(self, found=self.found._replace(firms=firms))
+
+    def behind(self, claims: Iterable[Claim]) -> Backlog:
+        """Return what is left of it behind these claims, which are in order."""
+        last = {claim.firm_id: claim for claim in claims}
+        positions = {
+            firm_id: Position(claim.scheduled_at, claim.job_id) for firm_id, claim in last.items()
+        }
+        return replace(self, last={**self.last, **positions})
