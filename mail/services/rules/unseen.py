@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
 from uuid import UUID
 
-from mail.models import ActionType, Decision, MailAccount, MailThread, Message, Rule
+from mail.models import (
+    ActionType,
+    Decision,
+    EventType,
+    MailAccount,
+    MailEvent,
+    MailThread,
+    Message,
+    Route,
+    Rule,
+)
 from mail.services.mailboxes.modes import to_be_labelled
 from mail.services.operation import locked_row
 from mail.services.rules.rules import (
@@ -33,16 +43,29 @@ def held_unseen(
 ) -> list[Held]:
     """Return what of a thread no verdict has seen, beside its target if any, and the rules that hold for it.
 
-    `messages` are the thread's, newest first. What is not in the inbox is left alone, and so is all
-    where the newest message that the last verdict saw is deleted. Must run in the firm's scope.
+    `messages` are the thread's, newest first. What is not in the inbox, or was handed to an agent, is
+    left alone, and so is all where the newest message that the last verdict saw is deleted. Must run
+    in the firm's scope.
     """
     unseen = takewhile(lambda one: one.pk != thread.classified_upto_id, messages)
     ids = [one.pk for one in unseen if one != target and _waits_for_rules(one)]
     if not ids or not among or _lost_its_place(thread):
         return []
-    rows = Message.objects.filter(pk__in=ids).defer("text", "html", "hidden_text")
+    rows = Message.objects.filter(pk__in=set(ids) - handed_to_agents(ids))
+    rows = rows.defer("text", "html", "hidden_text")
     held = [(row, matching_rules(account, row, among=among)) for row in rows.order_by("pk")]
     return [(message, rules) for message, rules in held if rules]
+
+
+def handed_to_agents(message_ids: Collection[UUID]) -> set[UUID]:
+    """Return those of the messages that are an agent's: no rule acts on them.
+
+    Must run in the firm's scope.
+    """
+    routed = MailEvent.objects.filter(
+        message_id__in=message_ids, event_type=EventType.ROUTED, detail__route=Route.AGENT.value
+    )
+    return set(routed.values_list("message_id", flat=True))
 
 
 def _waits_for_rules(message: Message) -> bool:
@@ -77,8 +100,12 @@ def act_by_rules(
 ) -> None:
     """Request what the rules want of the message that is judged, and of what came with it.
 
-    Must run in the firm's scope.
+    One that was handed to an agent may be judged, too, with what came after it. Must run in the
+    firm's scope.
     """
+    judged, rules = target
+    if rules and handed_to_agents([judged.pk]):
+        target = judged, []
     shown = to_be_labelled(account, [message for message, _ in unseen]) if unseen else []
     may_act = {one.pk for one in shown}
     for message, rules in (target, *(one for one in unseen if one[0].pk in may_act)):
@@ -109,9 +136,10 @@ def unseen_by_verdicts(account: MailAccount, seen: Mapping[UUID, Sequence[Messag
         for one in rows.defer("text", "html", "hidden_text")
         if _waits_for_rules(one) and _place(one) < _place(seen[one.thread_id][0])
     ]
+    agents = handed_to_agents([one.pk for one in late]) if late else set()
     return {
         message.thread_id
-        for message, rules in _held(account, late)
+        for message, rules in _held(account, [one for one in late if one.pk not in agents])
         if any(is_to_act(rule, message) for rule in rules)
     }
 
