@@ -140,6 +140,7 @@ def draft_on_request(
             return skipped("The thread has no message from anybody else")
         if is_answered_since(account, message, job_id):
             return skipped("The person has answered since")
+        newest_id = newest_first(thread).values_list("pk", flat=True).first()
         reason = SUGGESTS_ONLY if suggests else why_not_answered(account, message)
         if reason:
             # No draft, but what the thread is the person has said all the same.
@@ -155,6 +156,7 @@ def draft_on_request(
         origin=DraftOrigin.MANUAL,
         job_id=job_id,
         is_last_attempt=is_last_attempt,
+        newest_id=newest_id,
     )
     notes = next(iter(foreign_drafts(task)), None)
     return write_draft(replace(task, instruction=noted_order(task, notes)), notes)

@@ -36,6 +36,8 @@ class DraftTask:
     instruction: str = ""
     current_text: str = ""
     replaces: Draft | None = None
+    newest_id: UUID | None = None
+    """The thread's newest message when a person asked for the answer."""
 
     @property
     def rework_count(self) -> int:

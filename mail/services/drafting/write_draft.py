@@ -16,8 +16,6 @@ from mail.gmail.mime import build_mail
 from mail.labels import LabelKey
 from mail.llm.base import Category
 from mail.models import (
-    Decision,
-    DecisionSource,
     Draft,
     DraftOrigin,
     DraftStatus,
@@ -38,12 +36,12 @@ from mail.services.drafting.gmail_drafts import (
     trash_unless_edited,
 )
 from mail.services.drafting.persons_drafts import known_ids, persons_drafts
+from mail.services.drafting.persons_word import keep_persons_word, seen_by_person
 from mail.services.drafting.retire import KEPT, REORDERED, SENT, end_left_over, retire
 from mail.services.drafting.task import DraftTask, event_detail, label_beside, refuse, skipped
 from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.operation import locked_row
-from mail.services.rules.proposals import propose_rule
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import is_discarded, newest_first
 from tenants.scope import firm_scope
@@ -234,6 +232,9 @@ def _written_before(task: DraftTask, draft: Draft) -> GmailDraft | None:
 def _finish(task: DraftTask, draft: Draft, draft_id: str, message_id: str, *, edited: bool) -> bool:
     """Note that Gmail has it, and show that; False where another worker was faster."""
     with firm_scope(task.account.firm_id):
+        if task.origin == DraftOrigin.MANUAL:
+            # Rules may answer by themselves: it is locked before the thread, as who stores mail does.
+            locked_row(task.account)
         won = Draft.objects.filter(pk=draft.pk, status=DraftStatus.WRITING).update(
             status=DraftStatus.READY,
             gmail_draft_id=draft_id,
@@ -246,8 +247,9 @@ def _finish(task: DraftTask, draft: Draft, draft_id: str, message_id: str, *, ed
         messages = _messages(task)
         changes: dict[str, Any] = {"status": ThreadStatus.DRAFTED}
         if task.origin == DraftOrigin.MANUAL:
-            changes |= {"classification": Category.NEEDS_RESPONSE, "classified_upto": messages[0]}
-            _decide_for_person(task)
+            seen = seen_by_person(task, messages)
+            changes |= {"classification": Category.NEEDS_RESPONSE, "classified_upto": seen[0]}
+            keep_persons_word(task, seen)
         MailThread.objects.filter(pk=task.thread.pk).update(**changes)
         show_state(task.account.pk, messages, (task.message.pk, label_beside(draft)))
         is_rework = task.origin == DraftOrigin.REWORK
@@ -268,20 +270,6 @@ def _leave_to_winner(task: DraftTask, draft: Draft, draft_id: str) -> dict[str, 
     return skipped("Another worker has written it" if row else GONE)
 
 
-def _decide_for_person(task: DraftTask) -> None:
-    Decision.objects.create(
-        account=task.account,
-        message=task.message,
-        source=DecisionSource.PERSON,
-        category=Category.NEEDS_RESPONSE,
-        confidence=1.0,
-        rationale="Asked for by the person in Gmail.",
-        explanations={"salient_features": ["manual"]},
-        job_id=task.job_id,
-    )
-    if task.thread.classification not in ("", Category.NEEDS_RESPONSE):
-        propose_rule(task.account, task.message, Category.NEEDS_RESPONSE)
-
-
 def _messages(task: DraftTask) -> list[Message]:
-    return list(newest_first(task.thread).only("firm", "account", "thread", "labels"))
+    columns = ("firm", "account", "thread", "labels", "outgoing")
+    return list(newest_first(task.thread).only(*columns))
