@@ -12,6 +12,8 @@ from jobs.states import LIVE
 from mail.gmail.client import GmailClient
 from mail.labels import LabelKey
 from mail.models import (
+    UNFINISHED,
+    Action,
     ActionType,
     Draft,
     DraftStatus,
@@ -36,6 +38,7 @@ from mail.services.drafting.retire import end_left_over
 from mail.services.drafting.sent import sent_at
 from mail.services.drafting.task import skipped
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
+from mail.services.operation import locked_ids
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import labelled_messages
 from tenants.scope import firm_scope
@@ -80,6 +83,8 @@ def _done_with(
 
 
 def _archive(account: MailAccount, messages: list[Message]) -> None:
+    # All at once, in the order in which a change of the mailbox's mode locks them.
+    locked_ids(Action.objects.filter(message__in=messages, status__in=UNFINISHED))
     show_state(account.pk, messages, None)
     # Else they would come back to the inbox.
     end_snoozes(messages)
