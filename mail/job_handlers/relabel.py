@@ -18,6 +18,7 @@ from mail.job_handlers.base import (
 )
 from mail.labels import PAUSE_LABEL
 from mail.services.deciding.show_decision import show_decision
+from mail.services.drafting.requests import enqueue_missed_withdrawals
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only, threads_to_label
 from mail.services.queueing import enqueue_relabels, request_watch, thread_lock
 from mail.services.syncing.labels import ensure_label, ensure_own_labels
@@ -41,7 +42,7 @@ class ThreadPayload(AccountPayload):
     idempotency_key=lambda payload: f"activate.gmail:{payload.account_id}",
 )
 def activate(payload: AccountPayload, ctx: JobContext) -> dict[str, Any]:
-    """Make Mailroom's labels, and have the decisions on mail of the last days shown."""
+    """Make Mailroom's labels, have the decisions on mail of the last days shown, and drafts withdrawn."""
     with mailbox(payload) as (account, gmail):
         if suggests_only(account):
             return {"skipped": True, "reason": SUGGESTS_ONLY}
@@ -50,6 +51,7 @@ def activate(payload: AccountPayload, ctx: JobContext) -> dict[str, Any]:
         with firm_scope(account.firm_id):
             # Labels that were just made are not watched yet.
             request_watch(account)
+            enqueue_missed_withdrawals(account)
             return {"threads": enqueue_relabels(threads_to_label(account), ctx.job_id)}
 
 

@@ -11,9 +11,9 @@ from jobs.queue import EnqueueResult, enqueue
 from jobs.states import Priority
 from mail.labels import LabelKey
 from mail.llm.base import Category
-from mail.models import Draft, DraftOrigin, DraftStatus, MailThread, Message
+from mail.models import Draft, DraftOrigin, DraftStatus, MailAccount, MailThread, Message
 from mail.services.queueing import about_message
-from mail.services.timelines.threads import newest_first
+from mail.services.timelines.threads import is_discarded, newest_first
 
 CleanupAction = Literal["done", "check_sent", "withdraw", "take_back"]
 
@@ -76,6 +76,18 @@ def enqueue_take_back(draft: Draft) -> EnqueueResult:
     }
     payload = {**about, **written, "action": "take_back"}
     return enqueue("cleanup", payload, priority=Priority.NORMAL)
+
+
+def enqueue_missed_withdrawals(account: MailAccount) -> None:
+    """Have the drafts withdrawn whose mail went to the trash or to spam while Mailroom only suggested.
+
+    Must run in the firm's scope.
+    """
+    standing = [DraftStatus.READY, DraftStatus.WRITING]
+    drafts = Draft.objects.filter(account=account, status__in=standing).select_related("message")
+    for draft in drafts.only("firm", "account", "thread", "message__labels"):
+        if is_discarded(draft.message):
+            enqueue_withdrawal(draft)
 
 
 def enqueue_withdrawals(thread: MailThread) -> None:

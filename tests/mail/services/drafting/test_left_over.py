@@ -211,3 +211,18 @@ def test_a_draft_that_another_job_began_goes_where_none_is_wanted(mailbox: Mailb
     drain_later()
     assert versions() == [("automatic", "canceled", 0)]
     assert listed(mailbox) == []
+
+
+@pytest.mark.parametrize("label", ["TRASH", "SPAM"])
+def test_a_draft_whose_mail_was_thrown_away_while_mailroom_only_suggested_goes_later(
+    mailbox: Mailbox, label: str
+) -> None:
+    arrived = asked(prepared(mailbox))
+    suggest_only(mailbox.account)
+    mailbox.gmail.modify_message(arrived, add=[label], remove=["INBOX"])
+    synced(mailbox)
+    assert len(listed(mailbox)) == 1
+    activate(mailbox.account)
+    drain_later()
+    assert listed(mailbox) == []
+    assert versions() == [("automatic", "withdrawn", 0)]
