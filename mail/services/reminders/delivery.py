@@ -32,6 +32,7 @@ NOT_FOUND = "Reminder not found"
 CANCELED = "Reminder is canceled"
 ANSWERED = "No answer is waited for any more"
 MOVED = "Reminder was given other dates"
+NOT_THEIRS = "The mailbox is no longer the person's"
 
 
 def deliver_reminder(
@@ -93,6 +94,8 @@ def _why_not(reminder: Reminder | None, due_at: datetime | None) -> str:
         return CANCELED
     if reminder.status == ReminderStatus.WITHDRAWN:
         return ANSWERED
+    if reminder.message is not None and reminder.message.account.owner_id != reminder.user_id:
+        return NOT_THEIRS
     return MOVED if due_at is not None and due_at < reminder.planned_at else ""
 
 

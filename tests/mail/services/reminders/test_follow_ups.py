@@ -23,6 +23,7 @@ from mail.models import (
 from mail.services.mailboxes.accounts import open_account
 from mail.services.mailboxes.briefing import briefing_of
 from mail.services.reminders import find_follow_ups as finding
+from mail.services.reminders.delivery import NOT_THEIRS
 from mail.services.reminders.due import enqueue_due_reminders
 from mail.services.reminders.find_follow_ups import find_follow_ups
 from mail.services.reminders.follow_ups import set_follow_ups
@@ -34,7 +35,7 @@ from tests.factories.tenants import new_member
 from tests.jobs.admin.conftest import browser_of
 from tests.jobs.admin.pages import audit_entries, operation_url, submit
 from tests.jobs.api.conftest import problem
-from tests.mail.mail_kit import ANNA, OWNER, Mailbox, letter, only, stored
+from tests.mail.mail_kit import ANNA, OWNER, Mailbox, jobs, letter, only, stored
 from tests.support.receiver import receiver
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-24")]
@@ -272,6 +273,21 @@ def test_no_mailbox_that_may_have_an_answer_or_nobody_to_tell(
         MailAccount.objects.update(**account)
     assert find()["made"] == 0
     assert stored(Reminder) == []
+
+
+def test_who_comes_back_is_told_nothing_of_a_mailbox_that_is_anothers_by_now(
+    mailbox: Mailbox, owner: Any, mailoutbox: list[Any]
+) -> None:
+    write(mailbox)
+    find()
+    other = new_member(mailbox.firm, Role.OPERATOR)
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(owner=other)
+    enqueue_due_reminders(lambda: None)
+    testing.drain()
+    assert mailoutbox == []
+    (job,) = jobs("reminder_delivery", live=False)
+    assert (job.status, job.result) == ("completed", {"skipped": True, "reason": NOT_THEIRS})
 
 
 def test_who_left_is_not_reminded(mailbox: Mailbox, owner: Any) -> None:
