@@ -77,6 +77,9 @@ def _export(request: DataRequest, ctx: JobContext) -> dict[str, Any]:
     RequestKind.FIRM_EXPORT.value,
     category=Category.EXPORT,
     payload=FirmExportPayload,
+    # Before 1.1 a request had the id of its job: a worker of then would make another one.
+    version="1.1",
+    upcasters={"1.0": dict},
     retry=RETRY,
 )
 def firm_export(payload: FirmExportPayload, ctx: JobContext) -> dict[str, Any]:

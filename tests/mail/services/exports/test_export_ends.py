@@ -165,3 +165,12 @@ def test_what_a_failed_export_has_written_is_kept_no_longer_than_a_zip(
     files = zip_of(request)
     manifest = json.loads(files["manifest.json"])
     assert len(rows_in(files, "mail_message")) == manifest["rows"]["mail_message"]
+
+
+def test_an_export_is_left_to_workers_that_make_its_request_as_it_is_begun(firm: Firm) -> None:
+    job = enqueue("firm_export", {}, firm=firm).job
+    assert job.payload["version"] == "1.1"
+    run_job("firm_export", {"version": "1.0"}, firm=firm)
+    with all_firms("test"):
+        request = DataRequest.objects.get()
+    assert (request.status, request.pk == request.job_id) == (RequestStatus.READY, False)
