@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -27,7 +28,7 @@ from mail.models.agent_schedule import MAX_PROMPT_LENGTH
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.agents.invocation import invoke_agent
 from mail.services.agents.process import process_message
-from mail.services.agents.run import fail_run
+from mail.services.agents.run import fail_run, fail_stranded_runs
 from mail.services.agents.schedules import (
     INVOCATION_TYPE,
     account_of_schedule,
@@ -92,6 +93,15 @@ def _account_of(payload: AgentInvocationPayload) -> UUID | None:
         return account_of_schedule(payload.id)
 
 
+def _due_at(payload: AgentInvocationPayload) -> datetime | None:
+    """Return the date that the job is for, None where it was made by hand."""
+    try:
+        due_at = datetime.fromisoformat(payload.config.get("due_at", ""))
+    except ValueError:
+        return None
+    return due_at if due_at.tzinfo is not None else None
+
+
 def _limit_key(payload: AgentInvocationPayload) -> str:
     account_id = _account_of(payload)
     # Of a timetable that is gone there is nothing to count: its job says so and ends.
@@ -117,6 +127,7 @@ def agent_invocation(payload: AgentInvocationPayload, ctx: JobContext) -> dict[s
             payload.id,
             payload.agent_name,
             payload.prompt,
+            due_at=_due_at(payload),
             job_id=ctx.job_id,
             checkpoint=ctx.heartbeat,
         )
@@ -129,8 +140,11 @@ def agent_invocation(payload: AgentInvocationPayload, ctx: JobContext) -> dict[s
     lock_key=lambda _: ENQUEUE_TYPE,
 )
 def enqueue_due(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
-    """Enqueue the agents of every firm whose time has come; a job of the system firm."""
-    return {"enqueued": enqueue_due_agents(ctx.heartbeat)}
+    """Enqueue the agents of every firm whose time has come; a job of the system firm.
+
+    Runs whose jobs ended without a word, by a cancellation or a kill, are failed.
+    """
+    return {"enqueued": enqueue_due_agents(ctx.heartbeat), "failed": fail_stranded_runs()}
 
 
 default_schedule("Enqueue scheduled agents", ENQUEUE_TYPE, every_seconds=agents_interval_seconds)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from jobs.errors import Cancel
 from mail.errors import AgentUnusable, RowGone
-from mail.models import AgentSchedule, MailAccount
+from mail.models import AgentRun, AgentSchedule, MailAccount
 from mail.services.agents.process import NO_PROFILE, find_profile
-from mail.services.agents.run import run_agent
+from mail.services.agents.run import fail_run, run_agent
 from mail.services.agents.schedules import why_stopped
 from tenants.scope import firm_scope
 
 MAX_OUTPUT = 5000
+SWITCHED_OFF = "Its timetable is switched off"
+LATER_DATE = "A later date of the timetable is in the queue"
 PRIVATE_OUTPUT = "(private: the run's page shows it to readers of the mailbox)"
 
 
@@ -25,16 +28,18 @@ def invoke_agent(
     agent_name: str,
     prompt: str,
     *,
+    due_at: datetime | None,
     job_id: UUID,
     checkpoint: Callable[[], None],
 ) -> dict[str, Any]:
     """Run the agent, and return the job's result; what it said only of a mailbox that all may read.
 
-    In any other mailbox it does what the timetable says now, whatever the job's payload does: who may
+    `due_at` is the date it runs for; of several that waited together the last one runs. None: it was
+    asked for by hand. In any other mailbox it does what the timetable says now, whatever the job's payload does: who may
     enqueue and edit jobs need not be one who may read the mailbox.
 
     Raises:
-        Cancel: the person on whose behalf it runs left.
+        Cancel: the person on whose behalf it runs left, or the timetable is switched off.
         AgentUnusable: there is no such profile, it is switched off, or no model is configured.
         RowGone: the timetable was deleted.
         ModelError: the model did not answer.
@@ -47,6 +52,11 @@ def invoke_agent(
             raise RowGone(f"agent schedule {schedule_id} is gone")
         if reason := why_stopped(schedule):
             raise Cancel(reason)
+        if due_at is not None and not schedule.enabled:
+            raise Cancel(SWITCHED_OFF)
+        if due_at is not None and _is_overtaken(schedule, due_at, job_id):
+            fail_run(account.firm_id, job_id, LATER_DATE)
+            return {"skipped": True, "reason": LATER_DATE}
         if not account.shared:
             agent_name, prompt = schedule.profile.name, schedule.prompt
         profile = find_profile(agent_name)
@@ -60,3 +70,14 @@ def invoke_agent(
         "run_id": str(run.pk),
         "status": str(run.status),
     }
+
+
+def _is_overtaken(schedule: AgentSchedule, due_at: datetime, job_id: UUID) -> bool:
+    """Say whether a later date waits behind this one, whose run has done nothing yet.
+
+    A pause, or a spent budget, holds all back, and each would ask the same.
+    """
+    if schedule.queued_at is None or due_at >= schedule.queued_at:
+        return False
+    begun = AgentRun.objects.filter(job_id=job_id).first()
+    return begun is None or not begun.steps

@@ -12,9 +12,12 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from pydantic import ValidationError
 
+from jobs.models import JobQueue
+from jobs.states import LIVE
 from mail.errors import AgentUnusable
 from mail.llm.client import Conversation, Exchange, Reply, ToolCall
 from mail.llm.prompts import prompt as prompt_file
@@ -35,11 +38,12 @@ from mail.services.deciding.model_calls import ask_agent, configured_client
 from mail.services.timelines.events import record_event
 from mail.text.cleaning import clean_text
 from mail.text.helpdesk import Inquiry
-from tenants.scope import firm_scope
+from tenants.scope import all_firms, firm_scope
 
 MAX_CALLS_PER_REPLY = 8
 MAX_STORED_TEXT = 50_000
 MAX_STORED_DEPTH = 8
+STRANDED = "Its job was canceled, or killed its workers"
 NO_MODEL = "No language model is configured: an agent needs one, see LLM_PROVIDER"
 
 
@@ -93,6 +97,17 @@ def fail_run(firm_id: int, job_id: UUID, error: str) -> None:
         AgentRun.objects.filter(job_id=job_id, status=RunStatus.RUNNING).update(
             status=RunStatus.ERROR, error=error[:MAX_ERROR_LENGTH], completed_at=timezone.now()
         )
+
+
+def fail_stranded_runs() -> int:
+    """Fail the runs of every firm whose jobs are over; return how many.
+
+    A retry of the job goes on with its run.
+    """
+    with all_firms("agents' runs whose jobs are over"):
+        live = JobQueue.objects.filter(pk=OuterRef("job_id"), status__in=LIVE)
+        stranded = AgentRun.objects.filter(~Exists(live), status=RunStatus.RUNNING)
+        return stranded.update(status=RunStatus.ERROR, error=STRANDED, completed_at=timezone.now())
 
 
 def _open_run(

@@ -31,6 +31,7 @@ EVENT = "reminder"
 NOT_FOUND = "Reminder not found"
 CANCELED = "Reminder is canceled"
 ANSWERED = "No answer is waited for any more"
+LATER_DATE = "A later date of the reminder is in the queue"
 MOVED = "Reminder was given other dates"
 NOT_THEIRS = "The mailbox is no longer the person's"
 
@@ -96,7 +97,13 @@ def _why_not(reminder: Reminder | None, due_at: datetime | None) -> str:
         return ANSWERED
     if reminder.message is not None and reminder.message.account.owner_id != reminder.user_id:
         return NOT_THEIRS
-    return MOVED if due_at is not None and due_at < reminder.planned_at else ""
+    if due_at is None:
+        return ""
+    if due_at < reminder.planned_at:
+        return MOVED
+    # Quiet hours, a pause or an outage holds several dates back: they would come all at once.
+    is_overtaken = reminder.queued_at is not None and due_at < reminder.queued_at
+    return LATER_DATE if is_overtaken else ""
 
 
 def _email(ctx: JobContext, reminder: Reminder, when: str, address: str) -> None:

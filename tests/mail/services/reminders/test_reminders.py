@@ -162,6 +162,25 @@ def test_quiet_hours_hold_a_reminder_back_and_cost_no_attempt(
     assert "23:30 CET" in mailoutbox[0].body
 
 
+def test_of_the_dates_that_quiet_hours_hold_back_the_last_one_comes(
+    firm: Firm, person: Any, mailoutbox: list[Any]
+) -> None:
+    change_preference(firm.pk, person.pk, quiet_from=time(22), quiet_until=time(7))
+    first = datetime(2099, 3, 1, 22, tzinfo=UTC)
+    remind(firm, person, first, interval_seconds=3600)
+    with frozen_time(first) as clock:
+        while clock.now < first + timedelta(hours=9):
+            deliver_all(clock)
+            clock.tick(hours=1)
+        assert mailoutbox == []
+        deliver_all(clock)
+        # 06:00 waited for 07:00, which is a date of its own.
+        assert [one.body.splitlines()[-1] for one in mailoutbox] == ["Due: 2099-03-02 07:00 UTC"]
+        clock.tick(hours=1)
+        deliver_all(clock)
+    assert len(mailoutbox) == 2
+
+
 @pytest.mark.parametrize(
     ("now", "begin", "end", "expected"),
     [

@@ -1,0 +1,106 @@
+"""Dates of an agent's timetable that waited together, and runs whose jobs ended without a word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from jobs import testing
+from jobs.operations import limits
+from jobs.queue import cancel, retry
+from jobs.testing import frozen_time
+from mail.models import AgentRun, RunStatus
+from mail.services.agents.invocation import LATER_DATE, SWITCHED_OFF
+from mail.services.agents.run import STRANDED, fail_stranded_runs
+from mail.services.agents.schedules import change_agent_schedule
+from tests.mail.llm.model_server import ModelServer
+from tests.mail.mail_kit import Mailbox, jobs, only, stored
+from tests.mail.services.agents.test_schedules import enqueue_due, planned, soon
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-02")]
+
+
+def ends() -> list[tuple[str, Any]]:
+    """Return how each job ended: its status, and what it says of a date that was skipped."""
+    found = jobs("agent_invocation", live=False)
+    return [(job.status, (job.result or {}).get("reason")) for job in found]
+
+
+def test_of_the_dates_that_a_pause_holds_back_the_last_one_runs(
+    mailbox: Mailbox, server: ModelServer
+) -> None:
+    due_at = soon()
+    planned(mailbox, due_at)
+    server.answers = ["Nobody waits."]
+    paused = limits.pause(firm=mailbox.firm.pk, job_type="agent_invocation", reason="holiday")
+    with frozen_time(due_at) as clock:
+        for _ in range(4):
+            assert enqueue_due() == 1
+            testing.drain()
+            clock.tick(hours=1)
+        limits.resume(paused)
+        testing.drain()
+    assert ends() == [("completed", LATER_DATE)] * 3 + [("completed", None)]
+    assert len(server.asked) == 1
+    assert only(stored(AgentRun)).status == RunStatus.COMPLETED
+
+
+def test_a_spent_budget_is_followed_by_one_run(
+    mailbox: Mailbox, server: ModelServer, settings: Settings
+) -> None:
+    due_at = soon()
+    planned(mailbox, due_at)
+    settings.LLM_DAILY_BUDGET = 0.001
+    server.answers = [[("nothing", {})], "Done.", "Nobody waits."]
+    with frozen_time(due_at) as clock:
+        for _ in range(3):
+            enqueue_due()
+            testing.drain()
+            clock.tick(hours=1)
+        settings.LLM_DAILY_BUDGET = 0
+        clock.tick(hours=24)
+        testing.drain()
+    # The first had begun: it goes on.
+    assert ends() == [("completed", None), ("completed", LATER_DATE), ("completed", None)]
+    assert [(run.status, run.error) for run in stored(AgentRun)] == [
+        (RunStatus.COMPLETED, ""),
+        (RunStatus.ERROR, LATER_DATE),
+        (RunStatus.COMPLETED, ""),
+    ]
+
+
+@pytest.mark.usefixtures("server")
+def test_what_waits_when_its_timetable_is_switched_off_is_canceled(mailbox: Mailbox) -> None:
+    due_at = soon()
+    schedule = planned(mailbox, due_at)
+    with frozen_time(due_at):
+        enqueue_due()
+        change_agent_schedule(schedule, enabled=False)
+        testing.drain()
+    job = only(jobs("agent_invocation", live=False))
+    assert (job.status, job.last_error) == ("canceled", SWITCHED_OFF)
+    assert stored(AgentRun) == []
+
+
+def test_a_run_whose_job_is_canceled_is_failed_and_goes_on_with_a_retry(
+    mailbox: Mailbox, server: ModelServer, settings: Settings
+) -> None:
+    due_at = soon()
+    planned(mailbox, due_at)
+    settings.LLM_DAILY_BUDGET = 0.001
+    server.answers = [[("nothing", {})], "Done."]
+    with frozen_time(due_at):
+        enqueue_due()
+        testing.drain()
+        job = only(jobs("agent_invocation"))
+        assert fail_stranded_runs() == 0
+        cancel(job)
+        assert fail_stranded_runs() == 1
+        run = only(stored(AgentRun))
+        assert (run.status, run.error) == (RunStatus.ERROR, STRANDED)
+        settings.LLM_DAILY_BUDGET = 0
+        retry(job)
+        testing.drain()
+    assert only(stored(AgentRun)).status == RunStatus.COMPLETED
