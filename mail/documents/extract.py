@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import selectors
 import signal
 import subprocess
@@ -24,6 +25,14 @@ START: Final = (
 # A character is at most two escapes of six in JSON.
 MAX_ANSWER: Final = 12 * MAX_CHARS + 1000
 CHUNK: Final = 2**16
+# No file sends these: who stops a service, or the kernel where the machine has no memory left.
+_FROM_OUTSIDE: Final = (
+    signal.SIGKILL,
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+)
 POLL_SECONDS: Final = 0.01
 
 
@@ -37,12 +46,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class Extraction:
-    """The text of a file, and why it was not read, or not whole; what reading it took at most."""
+    """The text of a file, and why it was not read, or not whole; what reading it took at most.
+
+    `interrupted`: the file need not be why, another time it may be read.
+    """
 
     text: str = ""
     detected_type: str = ""
     reason: str = ""
     peak_memory_mb: float = 0.0
+    interrupted: bool = False
 
 
 def extract_text(data: bytes, kind: Kind, limits: Limits) -> Extraction:
@@ -66,13 +79,14 @@ def extract_text(data: bytes, kind: Kind, limits: Limits) -> Extraction:
         answer = _answer(process, deadline)
         if answer is None:
             _kill(process)
-        peak_memory_mb = _wait(process, deadline)
+        usage = _wait(process, deadline)
     finally:
         if process.returncode is None:
             _kill(process)
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
+    peak_memory_mb = usage.ru_maxrss / 1024
     if process.returncode == 0 and answer:
         with suppress(ValueError, TypeError):
             return Extraction(**json.loads(answer), peak_memory_mb=peak_memory_mb)
@@ -80,7 +94,12 @@ def extract_text(data: bytes, kind: Kind, limits: Limits) -> Extraction:
     if answer is None and not is_late:
         return Extraction(reason=Unread.DIED.value, peak_memory_mb=peak_memory_mb)
     reason = _cause(process.returncode, is_late=is_late)
-    return Extraction(reason=reason.value, peak_memory_mb=peak_memory_mb)
+    # The clock ran, but others had the processor.
+    is_starved = is_late and usage.ru_utime + usage.ru_stime < limits.seconds / 2
+    is_ended = not is_late and -process.returncode in _FROM_OUTSIDE
+    return Extraction(
+        reason=reason.value, peak_memory_mb=peak_memory_mb, interrupted=is_starved or is_ended
+    )
 
 
 def _answer(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
@@ -100,14 +119,14 @@ def _answer(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
     return None
 
 
-def _wait(process: subprocess.Popen[bytes], deadline: float) -> float:
-    """Wait for the end of the process, and bring it about after the deadline; return its memory."""
+def _wait(process: subprocess.Popen[bytes], deadline: float) -> resource.struct_rusage:
+    """Wait for the end of the process, and bring it about after the deadline; return what it used."""
     killed = False
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
             process.returncode = os.waitstatus_to_exitcode(status)
-            return usage.ru_maxrss / 1024
+            return usage
         if not killed and time.monotonic() >= deadline:
             _kill(process)
             killed = True

@@ -33,6 +33,7 @@ from mail.services.documents.index import index_missing, index_some
 from mail.services.queueing import PAGE
 
 SWEEP_SECONDS = 3600
+INTERRUPTED = "The process that reads was ended from outside, or had no processor"
 # A scanner that is restarted loads its signatures for minutes.
 SCAN_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=30)
 
@@ -148,6 +149,8 @@ def extract(payload: DocumentPayload, ctx: JobContext) -> dict[str, Any] | None:
     extraction = None
     if kind is not None and document.content is not None:
         extraction = extract_text(bytes(document.content), kind, document_limits())
+        if extraction.interrupted and not ctx.is_last_attempt:
+            raise Retryable(f"{INTERRUPTED}: {extraction.reason}")
     with ctx.transaction() as tx:
         if kind is None:
             tx.result = documents.end_document(document, Unread.WRONG_TYPE)

@@ -158,29 +158,32 @@ def test_a_file_that_takes_too_long_is_given_up() -> None:
     shows = pdf(b"BT /F1 12 Tf " + b"(a) Tj " * 1_000_000 + b"ET")
     extraction = extract_text(shows, Kind.PDF, Limits(memory_mb=512, seconds=1))
     assert (extraction.reason, extraction.text) == (Unread.TIME, "")
+    assert not extraction.interrupted
 
 
 def test_a_process_that_hangs_is_ended_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     hangs = "import time, os, sys; sys.stdout.write('x'); sys.stdout.flush(); time.sleep(600)"
     monkeypatch.setattr(extract, "START", hangs)
     extraction = extract_text(pdf(), Kind.PDF, Limits(memory_mb=512, seconds=1))
-    assert extraction.reason == Unread.TIME
+    assert (extraction.reason, extraction.interrupted) == (Unread.TIME, True)
 
 
 @pytest.mark.parametrize(
-    ("script", "reason"),
+    ("script", "reason", "interrupted"),
     [
-        ("import os; os.abort()", Unread.DIED),
-        ("print('no answer')", Unread.DIED),
-        ("import sys; sys.stdout.write('x' * 2**26)", Unread.DIED),
-        ("import os; os.kill(os.getpid(), 9)", Unread.MEMORY),
+        ("import os; os.abort()", Unread.DIED, False),
+        ("print('no answer')", Unread.DIED, False),
+        ("import sys; sys.stdout.write('x' * 2**26)", Unread.DIED, False),
+        ("import os; os.kill(os.getpid(), 9)", Unread.MEMORY, True),
+        ("import os; os.kill(os.getpid(), 15)", Unread.DIED, True),
     ],
 )
 def test_an_end_without_an_answer_has_a_name(
-    monkeypatch: pytest.MonkeyPatch, script: str, reason: Unread
+    monkeypatch: pytest.MonkeyPatch, script: str, reason: Unread, *, interrupted: bool
 ) -> None:
     monkeypatch.setattr(extract, "START", script)
-    assert extract_text(pdf(), Kind.PDF, LIMITS).reason == reason
+    extraction = extract_text(pdf(), Kind.PDF, LIMITS)
+    assert (extraction.reason, extraction.interrupted) == (reason, interrupted)
 
 
 def test_the_process_has_limits_and_nothing_secret(monkeypatch: pytest.MonkeyPatch) -> None:

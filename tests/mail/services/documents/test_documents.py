@@ -12,6 +12,8 @@ from pytest_django import Settings
 from jobs.errors import Retryable
 from jobs.queue import enqueue
 from jobs.testing import assert_idempotent, run_job
+from mail.documents import extract
+from mail.job_handlers.documents import INTERRUPTED
 from mail.models import Connection, Document, MailAccount, Message, RequestKind
 from mail.services.documents import documents
 from mail.services.documents.search import find_messages
@@ -220,6 +222,29 @@ def test_a_kill_before_a_step_is_stored_leaves_one_document(mailbox: Mailbox, st
     assert only(stored(Document)).status == status
     drain_later()
     assert (only(stored(Document)).status, found(mailbox.firm)) == ("read", 1)
+
+
+KILLED = "import os; os.kill(os.getpid(), 9)"
+
+
+def test_one_whose_reader_is_killed_from_outside_is_read_another_time(mailbox: Mailbox) -> None:
+    receive(mailbox, ("a.pdf", pdf()))
+    with patch.object(extract, "START", KILLED):
+        drain()
+    assert only(stored(Document)).status == "scanned"
+    (job,) = jobs("text_extract")
+    assert INTERRUPTED in job.last_error
+    drain_later()
+    assert (only(stored(Document)).status, found(mailbox.firm)) == ("read", 1)
+
+
+def test_one_whose_reader_is_killed_each_time_ends_with_the_reason(mailbox: Mailbox) -> None:
+    receive(mailbox, ("a.pdf", pdf()))
+    with patch.object(extract, "START", KILLED):
+        drain_later(3)
+    (document,) = stored(Document)
+    assert (document.status, document.reason) == ("unreadable", "memory")
+    assert jobs("text_extract") == []
 
 
 def _raising(error: Exception) -> Any:
