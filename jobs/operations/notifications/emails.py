@@ -9,7 +9,7 @@ from email.utils import parseaddr
 from django.conf import settings
 from django.core.mail import EmailMessage
 
-from jobs.errors import Fatal
+from jobs.errors import Fatal, Retryable
 from jobs.execution.context import JobContext
 from jobs.models import NotificationEndpoint
 from jobs.operations.notifications.deliveries import recorded
@@ -37,6 +37,7 @@ def send_email(
 
     Raises:
         Fatal: the server refuses it for good.
+        Retryable: it may take it later.
         Exception: whatever else the backend raises; the attempt may be repeated.
     """
     domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2]
@@ -49,10 +50,12 @@ def send_email(
             message.send()
         except smtplib.SMTPRecipientsRefused as error:
             codes = [code for code, _ in error.recipients.values()]
-            if codes and min(codes) >= PERMANENT:
-                raise Fatal(f"the mail server refuses every recipient ({codes[0]})") from error
-            raise
+            raise _refusal("every recipient", min(codes, default=0)) from None
         except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
-            if error.smtp_code >= PERMANENT:
-                raise Fatal(f"the mail server refuses the mail ({error.smtp_code})") from error
-            raise
+            raise _refusal("the mail", error.smtp_code) from None
+
+
+def _refusal(what: str, code: int) -> Fatal | Retryable:
+    """Return what a refusal comes to, by its code alone: its words may quote the mail."""
+    error = Fatal if code >= PERMANENT else Retryable
+    return error(f"the mail server refuses {what} ({code})")

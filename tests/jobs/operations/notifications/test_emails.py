@@ -92,6 +92,30 @@ def test_the_servers_answer_decides(
     assert "example.org" not in row.error + job.last_error
 
 
+@pytest.mark.parametrize("code", [451, 554])
+@pytest.mark.parametrize("refused", ["recipient", "mail"])
+def test_what_the_server_says_of_the_mail_is_kept_nowhere(
+    firm: Firm,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
+    refused: str,
+) -> None:
+    says = b"no: Subject: canary"
+
+    def fail(_: EmailMessage) -> None:
+        if refused == "mail":
+            raise smtplib.SMTPDataError(code, says)
+        raise smtplib.SMTPRecipientsRefused({"a@example.org": (code, says)})
+
+    monkeypatch.setattr(EmailMessage, "send", fail)
+    job = run_job("email_send", MAIL, firm=firm)
+    (row,) = deliveries()
+    assert f"({code})" in job.last_error
+    assert "canary" not in row.error + job.last_error + caplog.text
+    assert "example.org" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
