@@ -51,7 +51,7 @@ class ReworkForm(OperationForm):
 
 def _not_in_gmail(draft: Draft) -> str:
     if draft.status == DraftStatus.READY:
-        return ""
+        return operations.why_left_alone(draft)
     return f"It is {draft.get_status_display().lower()}."
 
 

@@ -7,16 +7,24 @@ from functools import wraps
 from typing import Concatenate, ParamSpec
 
 from mail.errors import WrongState
-from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftStatus
+from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftStatus, Mode
 from mail.services.drafting.requests import enqueue_rework, enqueue_withdrawal
 from mail.services.drafting.task import MOST_REWORKS
 from mail.services.enqueue_after import still_waits
 from mail.services.mailboxes.connection import why_not_used
+from mail.services.mailboxes.modes import SUGGESTS_ONLY
 from mail.services.operation import audit
 from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 P = ParamSpec("P")
+
+
+def why_left_alone(draft: Draft) -> str:
+    """Return why its mailbox has nothing done to the draft in Gmail, empty where it may be."""
+    if draft.account.mode == Mode.SUGGEST:
+        return f"{SUGGESTS_ONLY}: make it active first."
+    return why_not_used(draft.account)
 
 
 def _on_ready(
@@ -33,7 +41,7 @@ def _on_ready(
             current = locked.get(pk=draft.pk)
             if current.status != DraftStatus.READY:
                 raise WrongState(f"The draft is {current.get_status_display().lower()}.")
-            if obstacle := why_not_used(current.account):
+            if obstacle := why_left_alone(current):
                 raise WrongState(obstacle)
             operation(current, *args, **kwargs)
 
@@ -48,7 +56,7 @@ def request_rework(
 
     Raises:
         WrongState: it is not in Gmail, is being reworked, was as often as can be, waits with as long
-            an order as can be, or its mailbox is disconnected.
+            an order as can be, or its mailbox is disconnected or suggests only.
     """
     if draft.rework_count >= MOST_REWORKS:
         raise WrongState(f"The draft was reworked {MOST_REWORKS} times.")
@@ -78,7 +86,7 @@ def discard_draft(draft: Draft, *, reason: str = "", by: Actor = SERVICE) -> Non
     """Take the draft out of Gmail, unless the person has edited it there.
 
     Raises:
-        WrongState: it is not in Gmail, or its mailbox is disconnected.
+        WrongState: it is not in Gmail, or its mailbox is disconnected or suggests only.
     """
     enqueue_withdrawal(draft)
     _audit("draft.discard", draft, by, reason)

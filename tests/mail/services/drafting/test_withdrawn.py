@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from jobs.testing import frozen_time, run_job
+from mail.errors import WrongState
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.labels import LabelKey
 from mail.models import Draft
 from mail.services.drafting.operations import discard_draft, request_rework
+from mail.services.mailboxes.modes import suggest_only
 from tests.mail.draft_kit import (
     QUESTION,
     asked,
@@ -53,6 +57,17 @@ def test_a_newer_question_keeps_its_draft_though_the_one_before_is_withdrawn_lat
     drain_later()
     assert [status for _, status, _ in versions()] == ["withdrawn", "ready"]
     assert len(listed(mailbox)) == 1
+
+
+@pytest.mark.parametrize("operate", [discard_draft, request_rework])
+def test_what_a_mailbox_that_suggests_only_would_not_do_is_refused(
+    mailbox: Mailbox, operate: Callable[[Draft], None]
+) -> None:
+    asked(prepared(mailbox))
+    suggest_only(mailbox.account)
+    with pytest.raises(WrongState, match="suggests only: make it active first"):
+        operate(stored(Draft)[0])
+    assert [*jobs("cleanup"), *jobs("rework")] == []
 
 
 def test_a_rework_ordered_after_the_withdrawal_stays(mailbox: Mailbox) -> None:
