@@ -140,6 +140,8 @@ def _time_claims(function: ClaimFunction) -> tuple[list[float], int]:
     for number in range(MOST_CLAIMS):
         if number >= LEAST_CLAIMS and time.monotonic() > until:
             break
+        # What is given back comes before it: every claim scans.
+        fair_share.backlog = None
         begun = time.perf_counter()
         claims = function(worker_id, BATCH, fair_share)
         taken = (time.perf_counter() - begun) * 1_000
