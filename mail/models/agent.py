@@ -116,6 +116,11 @@ class AgentRun(TenantModel):
         indexes = [
             models.Index(fields=["firm", "id"], name="agent_run_newest"),
             models.Index(fields=["firm", "message", "created_at"], name="agent_run_of_message"),
+            models.Index(
+                fields=["job_id"],
+                condition=models.Q(status=RunStatus.RUNNING),
+                name="agent_run_running",
+            ),
         ]
 
     def __str__(self) -> str:
