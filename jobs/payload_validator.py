@@ -12,13 +12,13 @@ from typing import Any
 
 import orjson
 from django.utils.functional import LazyObject
-from pydantic import ValidationError
 
 from interfaces.plain_json import ENCODED, PLAIN, is_text, plain
 from jobs import registry
 from jobs.conf import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH
 from jobs.errors import Fault, PayloadInvalid
 from jobs.registry import JobPayload, JobType
+from jobs.registry.schema import MAX_FAULTS, read_by_schema
 from tenants.models import Firm
 
 __all__ = ["JobPayload", "PayloadInvalid", "validate_payload"]
@@ -29,7 +29,6 @@ SECRET_KEYS = frozenset({
     "password", "passwd", "secret", "client_secret", "token", "access_token", "refresh_token",
     "id_token", "api_key", "apikey", "authorization", "private_key", "cookie",
 })  # fmt: skip
-MAX_FAULTS = 50
 FOREIGN_TENANT = Fault("tenant_id", "foreign_tenant", "is not the firm of the job")
 
 # JSON, whatever the value.
@@ -73,9 +72,10 @@ def _later_faults(declared: JobType, payload: object, firm_id: int) -> Iterator[
     if payload.get("version") == declared.version:
         try:
             text = json.dumps(dict(payload), ensure_ascii=False, default=plain)
-            declared.payload_model.model_validate_json(text.encode(errors="replace"))
-        except ValidationError as error:
-            yield from schema_faults(error)
+            text = text.encode(errors="replace").decode()
+            read_by_schema(declared.name, declared.payload_model, text)
+        except PayloadInvalid as error:
+            yield from error.faults
         except (TypeError, ValueError, RecursionError):
             # No JSON: that was found first.
             pass
@@ -128,7 +128,7 @@ def _parse_current(declared: JobType, text: str) -> JobPayload | None:
     try:
         # As model_validate_json() does, without its handling of options.
         model: JobPayload = declared.payload_model.__pydantic_validator__.validate_json(text)
-    except ValidationError:
+    except Exception:  # noqa: BLE001 - it is read once more, and what is wrong told
         return None
     return model if model.version == declared.version else None
 
@@ -138,10 +138,7 @@ def _parse_any(declared: JobType, text: str) -> JobPayload:
     version = payload.get("version")
     if isinstance(version, str) and version != declared.version:
         text = json.dumps(_upcast(declared, payload, version), default=plain)
-    try:
-        return declared.payload_model.model_validate_json(text)
-    except ValidationError as error:
-        raise PayloadInvalid(declared.name, schema_faults(error)) from None
+    return read_by_schema(declared.name, declared.payload_model, text)
 
 
 def _decode(declared: JobType, text: str) -> dict[str, Any]:
@@ -278,21 +275,3 @@ def _value_faults(path: str, value: object) -> Iterator[Fault]:
     # Python does not convert integers of more than 4,300 digits to text.
     elif isinstance(value, int) and value.bit_length() > 1024:
         yield Fault(path, "number_too_large", "integers are limited to 1,024 bits")
-
-
-_CODES = {"missing": "missing", "extra_forbidden": "unknown_field"}
-
-
-def schema_faults(error: ValidationError) -> list[Fault]:
-    """Translate pydantic's errors; the messages must not contain the values."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return [
-        Fault(
-            field=".".join(str(part) for part in item["loc"]) or "payload",
-            code=_CODES.get(
-                item["type"], "wrong_type" if item["type"].endswith("_type") else item["type"]
-            ),
-            message=item["msg"],
-        )
-        for item in found[:MAX_FAULTS]
-    ]

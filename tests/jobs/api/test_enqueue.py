@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 from jobs import registry
 from jobs.engine.redaction import REDACTED_VALUE
 from jobs.models import JobQueue
-from jobs.registry import JobType
+from jobs.registry import JobPayload, JobType
 from tests.jobs.api.conftest import Api, FirmRows, audit_log, fields, problem
 from tests.queue_kit import row, rows
 
@@ -76,6 +77,19 @@ def test_a_function_of_the_type_that_raises_refuses_the_job(
     job_types["noop"] = replace(registry.get("noop"), **options)
     refused = developer.post("jobs/", {"job_type": "noop"})
     assert fields(refused) == {option: "function_failed"}
+    assert "Ada" not in refused.content.decode()
+
+
+@pytest.mark.req("J-03")
+def test_a_validator_of_the_type_that_raises_refuses_the_job(
+    developer: Api, job_types: dict[str, JobType]
+) -> None:
+    class Lookup(JobPayload):
+        name: Annotated[str, AfterValidator({}.__getitem__)]
+
+    job_types["noop"] = replace(registry.get("noop"), payload_model=Lookup)
+    refused = developer.post("jobs/", {"job_type": "noop", "payload": {"name": "Ada"}})
+    assert fields(refused) == {"name": "function_failed"}
     assert "Ada" not in refused.content.decode()
 
 
