@@ -26,7 +26,7 @@ from jobs.engine.dialects.claim_parameters import (
     Range,
     firm_ranges,
 )
-from jobs.engine.fair_share import DEFAULT_WEIGHT, LEAST_WEIGHT, FairShare, VisitingOrder
+from jobs.engine.fair_share import DEFAULT_WEIGHT, FairShare, VisitingOrder, within_bounds
 from jobs.engine.transactions import fetch_pipelined, in_transaction, pipelined
 from jobs.engine.wakeup import AnnouncedJob
 from jobs.states import Priority
@@ -277,7 +277,7 @@ def _refresh_weights(fair_share: FairShare) -> None:
     if read_at is not None and now - read_at < WEIGHTS_SECONDS:
         return
     rows = fetch_pipelined(WEIGHTS_SQL, [])
-    fair_share.weights = {firm_id: max(weight, LEAST_WEIGHT) for firm_id, weight in rows}
+    fair_share.weights = {firm_id: within_bounds(weight) for firm_id, weight in rows}
     fair_share.weights_read_at = now
 
 

@@ -16,9 +16,17 @@ from math import ceil
 from jobs.engine.backlog import Backlog
 
 DEFAULT_WEIGHT = 1.0
-LEAST_WEIGHT = 0.01
+LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1000.0
 # Ten times 0.1 is a little less than 1 in binary floating point.
 ROUNDING = 1e-9
+
+
+def within_bounds(weight: float) -> float:
+    """Return a stored weight as it counts; whoever writes SQL can store any.
+
+    NaN, which is not greater than anything, counts as the least.
+    """
+    return min(max(LEAST_WEIGHT, weight), MOST_WEIGHT)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import islice
 
 import pytest
+from django.db import connection
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -131,6 +132,20 @@ def test_a_weight_below_the_least_counts_as_the_least():
     served = list(Server().services(500))
     assert served.index(one) == 99
     assert served.count(one) == 3
+
+
+@pytest.mark.parametrize(
+    ("weight", "counts_as"), [("NaN", 0.01), ("Infinity", 1000), (1e-320, 0.01)]
+)
+def test_any_weight_that_is_stored_leaves_the_others_their_turns(weight, counts_as):
+    if weight == "NaN" and connection.vendor == "sqlite":
+        pytest.skip("SQLite stores no NaN")
+    one, other = make_firms(2)
+    Firm.objects.filter(pk=one).update(weight=float(weight))
+    fill({one: 2_100, other: 205})
+    served = list(Server().services(500))
+    assert served.index(other) == int(counts_as)
+    assert len(served) == 2_305
 
 
 def test_firms_of_small_weight_leave_no_batch_empty():
