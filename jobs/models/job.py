@@ -191,6 +191,13 @@ class JobQueue(FirmOwned):
             models.Index(
                 fields=["user", "job_id"], condition=Q(user__isnull=False), name="job_user"
             ),
+            # The few that ended and did not complete: only completed jobs have a result. No index may
+            # name their status, which a claim writes.
+            models.Index(
+                fields=["job_id", "firm"],
+                condition=Q(completed_at__isnull=False, result__isnull=True),
+                name="job_without_result",
+            ),
             models.Index(
                 fields=["expires_at"],
                 condition=Q(expires_at__isnull=False, completed_at__isnull=True),

@@ -216,6 +216,8 @@ def with_status(jobs: QuerySet[JobQueue], status: str) -> QuerySet[JobQueue]:
     jobs = jobs.filter(status=status)
     if status in LIVE:
         return only_live(jobs)
+    if status in (Status.FAILED, Status.CANCELED):
+        return jobs.filter(completed_at__isnull=False, result__isnull=True)
     if status == Status.DLQ:
         # A join, so that the letters' index gives the order: a job has one open letter at most.
         firm_ids = require_scope("dead letters").firm_ids

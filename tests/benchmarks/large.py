@@ -52,7 +52,7 @@ salt
 FINISHED_JOBS = f"""
 INSERT INTO jobs_jobqueue ({COLUMNS})
 SELECT {SHARED}, CASE WHEN n %% 100 = 0 THEN 'failed' WHEN n %% 100 = 1 THEN 'canceled'
-  ELSE 'completed' END, 1, '', '{{}}'::jsonb, born, born + interval '1 second',
+  ELSE 'completed' END, 1, '', CASE WHEN n %% 100 > 1 THEN '{{}}'::jsonb END, born, born + interval '1 second',
   born + interval '1 second', born + interval '3 seconds', born, born + interval '3 seconds',
   NULL, false, false
 FROM ({JOB}) AS job

@@ -61,6 +61,7 @@ def _job(rng: Random, firms: list[Firm], now: datetime, status: Status) -> JobQu
         status=status.value,
         attempts=0 if live else 1,
         last_error="" if status is not Status.DLQ else "the mailbox did not answer",
+        result={} if status is Status.COMPLETED else None,
         scheduled_at=due + timedelta(hours=12) if live else due,
         completed_at=None if live else due,
         ready=live,

@@ -47,6 +47,10 @@ class JobQueueFactory(FirmOwnedFactory):
     status = Status.PENDING
     waiting = False
     ready = factory.LazyAttribute(lambda job: job.status in LIVE and not job.waiting)
+    # Lists find these by it.
+    completed_at = factory.LazyAttribute(
+        lambda job: job.now if job.status in (Status.FAILED, Status.CANCELED) else None
+    )
     payload_version = "1.0"
     payload = factory.LazyAttribute(lambda job: envelope(job.firm.pk))
     correlation_id = "c-1"

@@ -47,6 +47,8 @@ SEARCHED = 500
 READ = 2 * SEARCHED
 # The user's jobs are the oldest ones.
 OLD_USER, OF_OLD_USER = "ann", 20
+# So many of these failed, and as many were canceled.
+ENDED_OTHERWISE = 5
 TABLES = ("jobs_jobqueue", "jobs_deadletterqueue")
 
 Case = Callable[[], object]
@@ -97,6 +99,9 @@ def firms(db: None) -> list[Firm]:
         Membership.objects.create(firm=firms[0], user=user, role=Role.VIEWER)
         oldest = JobQueue.objects.order_by("pk").values_list("pk", flat=True)[:OF_OLD_USER]
         JobQueue.objects.filter(pk__in=list(oldest)).update(user_id=user.pk)
+        for place, status in enumerate((Status.FAILED, Status.CANCELED)):
+            which = list(oldest)[place * ENDED_OTHERWISE :][:ENDED_OTHERWISE]
+            JobQueue.objects.filter(pk__in=which).update(status=status, result=None)
         decided = {"job_series": "1 + n", "resolution": f"'{Resolution.DISCARDED}'"}
         copy_rows("jobs_deadletterqueue", DECIDED_PER_LETTER, ("id",), digits_before=4, **decided)
         copy_rows("jobs_deadletterqueue", COPIES - 1, ("id", "original_job_id"))
@@ -154,6 +159,14 @@ def cases() -> dict[str, tuple[Case, int]]:
             lambda: get_page(filter_jobs(job_rows(), status=Status.DLQ), limit=PAGE),
             2 * OPEN_LETTERS,
         ),
+        # Few, wherever in history they are: their index has the dead ones, too.
+        **{
+            f"{status} jobs": (
+                lambda status=status: get_page(filter_jobs(job_rows(), status=status), limit=PAGE),
+                OPEN_LETTERS + 2 * ENDED_OTHERWISE,
+            )
+            for status in (Status.FAILED, Status.CANCELED)
+        },
         "jobs of a category": (
             lambda: get_page(filter_jobs(job_rows(), category=Category.SYNC), limit=PAGE),
             a_page * len(Category) * with_room,
