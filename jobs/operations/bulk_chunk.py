@@ -72,6 +72,9 @@ def _reprocess(run: BulkRun, members: Sequence[BulkMember], actor: Actor) -> Out
 
 def _discard(run: BulkRun, members: Sequence[BulkMember], actor: Actor) -> Outcomes:
     letters, outcomes = _open_letters(members)
+    jobs, gone = _locked(JobQueue, [letter.original_job_id for letter in letters.values()])
+    mine = jobs.keys() | gone.keys()
+    letters = {pk: letter for pk, letter in letters.items() if letter.original_job_id in mine}
     _resolve(run, letters.values(), Resolution.DISCARDED, actor)
     dialect = dialects.current()
     ids, params = _ids_sql(letter.original_job_id for letter in letters.values())

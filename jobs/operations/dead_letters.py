@@ -31,6 +31,7 @@ from jobs.operations.operation import (
     By,
     audit,
     get_for_update,
+    get_row,
     operation,
     require_reason,
     restarts_counted,
@@ -68,7 +69,7 @@ def reprocess(
         PayloadInvalid: the edited payload or the priority is refused.
     """
     reason = reason or note
-    letter = get_for_update(DeadLetterQueue, dead_letter)
+    letter = _get_for_update(dead_letter)
     job = get_for_update(JobQueue, letter.original_job_id)
     change = checked_restart(job, payload, priority)
     _resolve(letter, Resolution.REPROCESSED, by, reason)
@@ -95,7 +96,7 @@ def discard(dead_letter: DeadLetterQueue | UUID | str, reason: str, *, by: By = 
         WrongState: it is resolved already.
     """
     require_reason(reason)
-    letter = get_for_update(DeadLetterQueue, dead_letter)
+    letter = _get_for_update(dead_letter)
     _resolve(letter, Resolution.DISCARDED, by, reason)
     dialect = dialects.current()
     discarded = fetch(
@@ -140,6 +141,18 @@ def escalate(
     before = {"resolution": letter.resolution}
     audit("dead_letter.escalate", letter, by, reason, before=before, after=after)
     enqueue("escalation_notice", {"dead_letter_id": letter.pk}, firm=letter.firm_id)
+
+
+def _get_for_update(dead_letter: DeadLetterQueue | UUID | str) -> DeadLetterQueue:
+    """Return the dead letter, locked after its job: in another order it and a retry would deadlock.
+
+    Raises:
+        UnknownJob: no such dead letter in scope.
+    """
+    letter = get_row(DeadLetterQueue, dead_letter)
+    jobs = JobQueue.objects.unscoped("of a dead letter in scope").select_for_update(no_key=True)
+    jobs.filter(firm_id=letter.firm_id, pk=letter.original_job_id).first()
+    return get_for_update(DeadLetterQueue, letter)
 
 
 def why_not_decided(letter: DeadLetterQueue) -> str:
