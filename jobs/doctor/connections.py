@@ -7,9 +7,9 @@ from contextlib import closing
 
 import psycopg
 from django.db import connection
-from django.db.models import Count, Sum
+from django.db.models import Count, Max, Sum
 
-from jobs.conf import listen_database_url
+from jobs.conf import listen_database_url, worker_concurrency
 from jobs.doctor.base import Finding, Severity, fetch, graded, own_role
 from jobs.engine.clock import database_now
 from jobs.engine.poolers import changes_sessions, connect, is_pooled
@@ -18,6 +18,8 @@ from jobs.models import Worker
 
 # Besides one for each handler: claim, settle, heartbeat, maintenance and LISTEN.
 CONNECTIONS_BESIDE_HANDLERS = 5
+# psycopg's own default, also for the most.
+LEAST_OF_POOL = 4
 NEARLY_FULL = 0.8
 
 WHY = (
@@ -29,6 +31,10 @@ FULL_NOTIFICATION_QUEUE = 0.5
 WHY_KEPT = (
     "To open a connection takes longer than to run a short job; a worker that opens one for each "
     "chunk of jobs runs short jobs up to 50 times slower."
+)
+WHY_POOL = (
+    "Each thread of a worker keeps a connection of the process's pool: one for each handler, and for "
+    "claims, outcomes, heartbeat and maintenance. From a smaller pool some get none: jobs wait or fail."
 )
 WHY_NULLS = (
     "The queue sends columns as arrays. Without array_nulls PostgreSQL takes NULL in them for a text, "
@@ -86,7 +92,12 @@ def check() -> Iterator[Finding]:
     yield _kept()
     yield _nulls()
     live = Worker.objects.filter(dead_at__isnull=True, lease_expires_at__gt=database_now())
-    sums = live.aggregate(workers=Count("pk"), handlers=Sum("concurrency", default=0))
+    sums = live.aggregate(
+        workers=Count("pk"),
+        handlers=Sum("concurrency", default=0),
+        most=Max("concurrency", default=worker_concurrency()),
+    )
+    yield from check_own_pool(sums["most"])
     workers, handlers = sums["workers"], sums["handlers"]
     needed = handlers + workers * CONNECTIONS_BESIDE_HANDLERS
     what = (
@@ -113,6 +124,24 @@ def _kept() -> Finding:
     )
     mend = '"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True  # in the settings of the database'
     return graded("connections.kept", what, WHY_KEPT, mend, problem=False, notice=not kept)
+
+
+def check_own_pool(handlers: int) -> Iterator[Finding]:
+    """Compare the size of Django's own pool with what a process with so many handlers needs."""
+    pool = connection.settings_dict["OPTIONS"].get("pool")
+    if not pool:
+        return
+    given = pool if isinstance(pool, dict) else {}
+    least = given.get("min_size", LEAST_OF_POOL)
+    size = given.get("max_size") or least
+    # LISTEN is past the pool.
+    needed = handlers + CONNECTIONS_BESIDE_HANDLERS - 1
+    what = (
+        f"The pool of each process has {size} connections; a worker process with {handlers} handlers"
+        f" needs {needed}."
+    )
+    mend = f'"pool": {{"min_size": {least}, "max_size": {max(needed, least)}}}  # in OPTIONS'
+    yield graded("connections.pool", what, WHY_POOL, mend, problem=size < needed, notice=False)
 
 
 def _nulls() -> Finding:

@@ -255,6 +255,23 @@ def test_arrays_without_nulls_are_a_problem() -> None:
     assert "SET array_nulls = on" in found.mend
 
 
+@pytest.mark.parametrize(
+    ("pool", "severity"),
+    [
+        (True, Severity.PROBLEM),
+        ({"min_size": 1, "max_size": 8}, Severity.PROBLEM),
+        ({"max_size": 9}, Severity.OK),
+        (None, None),
+    ],
+)
+def test_a_pool_too_small_for_a_worker_process_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch, pool: object, severity: Severity | None
+) -> None:
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "pool", pool)
+    found = list(connections.check_own_pool(5))
+    assert [one.severity for one in found] == ([severity] if severity else [])
+
+
 def test_workers_that_need_more_connections_than_there_are_are_a_problem() -> None:
     for concurrency in (200, 300):
         WorkerFactory(concurrency=concurrency)
