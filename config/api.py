@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from jobs.states import BatchState, BulkState, Category, CountedBy, Status
-from mail.llm.base import Category as MailCategory
 
 REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -70,7 +69,7 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         "ReminderStatusEnum": "mail.models.reminder.ReminderStatus",
         "RequestKindEnum": "mail.models.data_request.RequestKind",
         "LockCountedByEnum": [CountedBy.FIRM.value, CountedBy.ALL_FIRMS.value],
-        "MailCategoryEnum": [word.value for word in MailCategory],
+        "MailCategoryEnum": "mail.api.serializers.CATEGORIES",
         "OutboundKindEnum": "mail.models.outbound.OutboundKind",
         "OutboundStatusEnum": "mail.models.outbound.OutboundStatus",
         "StatusEnum": [word.value for word in Status],

@@ -18,8 +18,7 @@ from jobs.api.query import MAX_SEARCH_LENGTH, FirmPageQuery, choice, text
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.content import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
-from mail.api.serializers import SwitchBody
-from mail.llm.base import Category
+from mail.api.serializers import CATEGORIES, SwitchBody
 from mail.models import CATEGORY_CHOICES, MAX_ADDRESS_LENGTH, Message
 from mail.services.deciding.corrections import reclassify
 from mail.services.documents.search import find_messages
@@ -119,7 +118,7 @@ class ReclassifyBody(SwitchBody):
     """What the thread is."""
 
     category = serializers.ChoiceField(
-        [str(category) for category in Category],
+        CATEGORIES,
         required=False,
         help_text="Left out: it is judged once more.",
     )

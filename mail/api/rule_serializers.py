@@ -9,9 +9,8 @@ from rest_framework import serializers
 from interfaces.api.serializers import TextField, WholeNumberField
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.scoped import ScopedSettings
-from mail.api.serializers import SwitchBody
+from mail.api.serializers import CATEGORIES, SwitchBody
 from mail.errors import ConditionsInvalid
-from mail.llm.base import Category
 from mail.models import ActionType, Rule, SafeMode, Scope
 from mail.rules.conditions import parse_conditions
 from mail.rules.wording import in_words
@@ -80,9 +79,7 @@ class _RuleSettings(ScopedSettings):
     conditions = serializers.DictField(
         required=False, help_text='{"op", "children"}, or a leaf {"type", …}.'
     )
-    category = serializers.ChoiceField(
-        [str(category) for category in Category], required=False, allow_null=True
-    )
+    category = serializers.ChoiceField(CATEGORIES, required=False, allow_null=True)
     actions = serializers.ListField(
         child=serializers.DictField(), required=False, max_length=MAX_ACTIONS
     )

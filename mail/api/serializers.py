@@ -9,11 +9,13 @@ from rest_framework import serializers
 from interfaces.api.serializers import FlagField, StrictSerializer, TextField, WholeNumberField
 from jobs.api.query import FirmPageQuery
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.llm.base import Category
 from mail.models import Connection, Mode, SyncStatus
 from mail.services.reminders.follow_ups import MAX_DAYS as MAX_FOLLOW_UP_DAYS
 
 MAX_REASON_LENGTH = 2000
 MAX_KEEP_DAYS = 3650
+CATEGORIES = [str(category) for category in Category]
 
 
 class AccountSerializer(serializers.Serializer[Any]):
