@@ -60,6 +60,13 @@ def _tables() -> list[str]:
 
 
 def _used(cursor: Any) -> list[str]:
+    if connection.vendor == "postgresql":
+        # By its size: a plan that reads every table costs the server more than most tests.
+        cursor.execute(
+            "SELECT name FROM unnest(%s::text[]) AS name WHERE pg_relation_size(name::regclass) > 0",
+            [_tables()],
+        )
+        return [table for (table,) in cursor.fetchall()]
     columns = ", ".join(f"EXISTS (SELECT 1 FROM {table})" for table in _tables())
     cursor.execute(f"SELECT {columns}")
     return [table for table, used in zip(_tables(), cursor.fetchone(), strict=True) if used]
