@@ -5,15 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
-from tests.long import long_tests, name_of
+from tests.long import has_none, long_tests, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
+    from pathlib import Path
 
     from jobs.registry import JobType
     from tenants.models import Firm
@@ -67,6 +69,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Give pytest-randomly the seed of continuous integration, where it is given no other."""
     if IN_CI and config.getoption("randomly_seed", None) == "default":
         config.option.randomly_seed = CI_SEED
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file of which the options leave nothing: the fuzzer alone takes three seconds."""
+    short, long = config.getoption("--short"), config.getoption("--long")
+    if short == long or not fnmatch(collection_path.name, "test_*.py"):
+        return None
+    return has_none(collection_path, long=long) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -6,9 +6,12 @@ whole runs: what took LONG_SECONDS or more in one case, save for KEPT.
 
 from __future__ import annotations
 
+import re
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
 from tests.support.paths import ROOT
 
@@ -30,6 +33,8 @@ KEPT = frozenset(
         "test_running_jobs_finish_and_unstarted_ones_are_given_back",
     }
 )
+# A test, or a class: the list names its tests, so that a file with one counts as short.
+TEST = re.compile(r"^(?:def|async def|class) ([Tt]est\w+)", re.MULTILINE)
 
 
 def name_of(nodeid: str) -> str:
@@ -44,6 +49,17 @@ def _function(name: str) -> str:
     return name.rpartition(".")[2]
 
 
+def has_none(path: Path, *, long: bool) -> bool:
+    """Say whether all tests of the file at `path` are short, or all long: it need not be imported."""
+    module = name_of(f"{path.relative_to(ROOT)}::")
+    listed = {name for name in long_tests() if name.startswith(module)}
+    if long:
+        return not listed
+    tests = {module + name for name in TEST.findall(path.read_text("utf-8"))}
+    return bool(tests) and tests <= listed
+
+
+@cache
 def long_tests() -> frozenset[str]:
     """Return the names of the long tests."""
     return frozenset(LIST.read_text("utf-8").split())
