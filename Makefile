@@ -11,7 +11,7 @@ PIP_INSTALL := $(VENV)/bin/pip install -q --disable-pip-version-check --no-compi
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-long bench chaos check suites suite-sqlite suite-postgresql soak matrix rehearsal requirements-table lock
+.PHONY: help demo run test test-long test-all bench chaos check suites suite-sqlite suite-postgresql soak matrix rehearsal requirements-table lock
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test: $(VENV)/.dev ## Lint, types, contracts and the suite on both databases, wi
 
 test-long: $(VENV)/.dev ## The long tests on both databases: processes, browsers, thousands of cases (three quarters of an hour)
 	@$(MAKE) --no-print-directory suites SELECT=--long
+
+test-all: $(VENV)/.dev ## Both at once, as continuous integration does: each suite starts once, not twice
+	@$(MAKE) --no-print-directory --jobs 2 check suites
 
 check: $(VENV)/.dev ## Lint, types and contracts
 	$(VENV)/bin/ruff check .

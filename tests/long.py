@@ -1,4 +1,4 @@
-"""Which tests are long: `make test` leaves them to `make test-long`, and continuous integration runs both.
+"""Which tests are long: `make test` leaves them to `make test-long`, and continuous integration runs all.
 
 `python -m tests.long SQLITE.xml POSTGRESQL.xml` writes the list anew from `--junitxml` of the two
 whole runs: what took LONG_SECONDS or more in one case, save for KEPT.
