@@ -18,7 +18,7 @@ from jobs import registry
 from jobs.conf import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH
 from jobs.errors import Fault, PayloadInvalid
 from jobs.registry import JobPayload, JobType
-from jobs.registry.schema import MAX_FAULTS, read_by_schema
+from jobs.registry.schema import MAX_FAULTS, PASSING, read_by_schema
 from tenants.models import Firm
 
 __all__ = ["JobPayload", "PayloadInvalid", "validate_payload"]
@@ -128,6 +128,8 @@ def _parse_current(declared: JobType, text: str) -> JobPayload | None:
     try:
         # As model_validate_json() does, without its handling of options.
         model: JobPayload = declared.payload_model.__pydantic_validator__.validate_json(text)
+    except PASSING:
+        raise
     except Exception:  # noqa: BLE001 - it is read once more, and what is wrong told
         return None
     return model if model.version == declared.version else None

@@ -96,11 +96,16 @@ def test_other_faults_are_told_beside_it() -> None:
 def test_what_says_nothing_of_the_payload_stays_as_it_is(
     monkeypatch: Any, error: Exception
 ) -> None:
+    asked: list[str] = []
+
     class Rates(dict[str, int]):
         def __getitem__(self, code: str) -> int:
+            asked.append(code)
             raise error
 
     monkeypatch.setitem(globals(), "RATES", Rates())
     with pytest.raises(type(error)) as raised:
         validate_payload("test.order", {**ENVELOPE, "lines": [{"currency": "EUR"}]}, firm=7)
     assert raised.value is error
+    # In a transaction that its error has ended, a second look-up would hide the first one's.
+    assert asked == ["EUR"]
