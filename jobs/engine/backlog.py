@@ -2,9 +2,10 @@
 
 A claimed job stays in the claim's indexes until it is settled, so whoever has claimed thousands of
 short jobs passes all of them in each claim, twice: in the scan and in the take. After a claim that
-was filled, the next ones take later jobs of the same firms, without a scan. What changed meanwhile
-is found when the backlog ends: with the first claim that is not filled, after BACKLOG_SECONDS, or
-when the worker hears that there is something new.
+was filled, the next ones take later jobs of the same firms, and look whether anybody else has work:
+another firm, or one of more urgent work, has its turn in the next batch all the same. What these
+firms have before it is found when the backlog ends: with the first claim that is not filled, after
+BACKLOG_SECONDS, or when the worker hears that there is something new.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from jobs.engine.dialects.claim_parameters import BEGINNING, ClaimFilter, FirmsWithWork, Position
+from jobs.engine.dialects.claim_parameters import (
+    BEGINNING,
+    LAST_FIRM,
+    ClaimFilter,
+    FirmsWithWork,
+    Position,
+    Range,
+)
+from jobs.states import Priority
 
 if TYPE_CHECKING:
     from jobs.engine.claim import Claim
@@ -37,13 +46,21 @@ class Backlog:
     until: float = field(default_factory=lambda: time.monotonic() + BACKLOG_SECONDS)
 
     def serves(self, wanted: ClaimFilter, limit: int) -> bool:
-        """Say whether a claim of that many jobs may go on here: then these are all firms with work."""
+        """Say whether a claim of that many jobs may go on here, unless one of `others` has work."""
         return (
             len(self.found.firms) < LEAST_CLAIM <= limit
             and not self.found.capped
             and self.wanted == wanted
             and time.monotonic() < self.until
         )
+
+    def others(self) -> list[Range]:
+        """Return the ranges of all that goes before it or has turns beside it."""
+        priority, firms = self.found.priority, sorted(self.found.firms)
+        ranges = [Range(one.value, 0, LAST_FIRM) for one in Priority if one < priority]
+        ends = [*(firm_id - 1 for firm_id in firms), LAST_FIRM]
+        ranges += [Range(priority, *gap) for gap in zip([0, *firms], ends, strict=True)]
+        return [one for one in ranges if one.after < one.until]
 
     def after(self, firm_id: int) -> Position:
         """Return the place behind which the next job of this firm is."""

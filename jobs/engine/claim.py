@@ -207,14 +207,19 @@ def _take(
 
 def _backlog(limit: int, fair_share: FairShare, wanted: ClaimFilter) -> Backlog | None:
     """Return that of the last claim, if it serves, once; otherwise scan. None: no firm has work."""
+    dialect = dialects.current()
     backlog, fair_share.backlog = fair_share.backlog, None
-    if backlog is not None and backlog.serves(wanted, limit):
+    if (
+        backlog is not None
+        and backlog.serves(wanted, limit)
+        and dialect.firms_with_work(backlog.others(), wanted, 1) is None
+    ):
         return backlog.beginning_after(fair_share.cursor(backlog.found.priority).after)
     ranges: list[Range] = []
     for priority in Priority:
         start = fair_share.cursor(priority).after
         ranges += firm_ranges(priority.value, start, start)
-    found = dialects.current().firms_with_work(ranges, wanted, limit)
+    found = dialect.firms_with_work(ranges, wanted, limit)
     return None if found is None else Backlog(wanted, found)
 
 

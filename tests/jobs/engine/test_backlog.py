@@ -33,9 +33,10 @@ class Worker:
         kind = type(dialects.current())
         scan = kind.firms_with_work
 
-        def counted(dialect, *given):
-            self.scans += 1
-            return scan(dialect, *given)
+        def counted(dialect, ranges, wanted, most):
+            # Whether there is anything else asks for one firm.
+            self.scans += most > 1
+            return scan(dialect, ranges, wanted, most)
 
         monkeypatch.setattr(kind, "firms_with_work", counted)
 
@@ -86,13 +87,26 @@ def test_firms_share_a_backlog(firm, other_firm, worker):
     assert worker.scans == 1
 
 
-def test_what_comes_first_is_claimed_when_the_backlog_is_over(firm, other_firm, worker):
+def test_what_is_more_urgent_comes_next(firm, other_firm, worker):
     add_many(firm, 4 * BATCH)
     worker.claim()
-    urgent = add_many(other_firm, 1, priority=0)
-    assert {held.firm_id for held in worker.claim()} == {firm.pk}
-    worker.end_backlog()
-    assert ids(worker.claim()) == urgent
+    for one in (firm, other_firm):
+        urgent = add_many(one, 1, priority=0)
+        assert ids(worker.claim()) == urgent
+    assert len(worker.claim()) == BATCH
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_firm_that_comes_late_has_its_turn_in_the_next_batch(place, worker):
+    firms = [FirmFactory() for _ in range(3)]
+    late = firms.pop(place)
+    for one in firms:
+        add_many(one, 2 * BATCH)
+    worker.claim()
+    assert len(worker.claim()) == BATCH
+    [job_id] = add_many(late, 1)
+    assert job_id in ids(worker.claim())
+    assert worker.scans == 2
 
 
 def test_what_was_given_back_is_claimed_when_the_backlog_is_over(firm, worker):
