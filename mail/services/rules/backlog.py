@@ -15,7 +15,7 @@ from mail.services.mailboxes.modes import may_write
 from mail.services.queueing import enqueue_rule
 from mail.services.rules.rules import acted_on, asked_in, facts_of, request_actions
 from mail.services.rules.scopes import in_scope
-from mail.services.rules.unseen import lock_for_answers
+from mail.services.rules.unseen import handed_to_agents, lock_for_answers
 from mail.services.timelines.threads import is_discarded
 from tenants.scope import firm_scope
 
@@ -29,7 +29,7 @@ def apply_page(
     """Request the rule's actions on the next page of mail, and the job of the page after it.
 
     All in one transaction, so that a repeated job finds them done. What the rule, as it is now, has
-    done something to already is left out, and what is in the trash or among spam.
+    done something to already is left out, and so is what is an agent's, in the trash or among spam.
 
     Raises:
         RowGone: the rule is gone.
@@ -47,7 +47,8 @@ def apply_page(
         if asked is None:
             return {"skipped": True, "reason": "The rule is not asked in this mailbox"}
         page = _page(account, rule, days=days, before=before)
-        seen = [one for one in page if not is_discarded(one)]
+        agents = handed_to_agents([one.pk for one in page])
+        seen = [one for one in page if one.pk not in agents and not is_discarded(one)]
         matched = [one for one in seen if asked.holds(facts_of(one))]
         lock_for_answers(account, [(message, [rule]) for message in matched])
         _lock_threads(matched)

@@ -7,6 +7,7 @@ import pytest
 from mail.labels import LabelKey
 from mail.models import Rule
 from mail.services.rules import routing
+from mail.services.rules.operations import apply_to_old_mail
 from mail.services.rules.routing_operations import create_routing_rule
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import give_label, prepared, rule, synced
@@ -83,3 +84,17 @@ def test_one_that_the_person_labels_is_left_alone(handed_over: Mailbox, label: L
     synced(handed_over)
     drain_later()
     assert starred(handed_over) == []
+
+
+def test_one_that_was_stored_before_the_rule_is_left_alone(handed_over: Mailbox) -> None:
+    invoice(handed_over)
+    other = follows(handed_over, "Ben <ben@acme.example>", "INBOX")
+    with firm_scope(handed_over.firm):
+        Rule.objects.update(enabled=False)
+    synced(handed_over)
+    assert starred(handed_over) == []
+    with firm_scope(handed_over.firm):
+        Rule.objects.update(enabled=True)
+        apply_to_old_mail(Rule.objects.get(), days=3_000)
+    drain_later()
+    assert starred(handed_over) == [other]
