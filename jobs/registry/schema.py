@@ -72,8 +72,10 @@ def _faults_up_to(model: type[JobPayload], text: str, error: Exception) -> list[
         except ValidationError as refused:
             before = [one for one in schema_faults(refused) if one.code != "missing"]
         except Exception as raised:  # noqa: BLE001 - a validator may raise anything
-            own = key if given else "payload"
-            return [*before, _fault_of(own, raised)]
+            if name in JobPayload.model_fields or not given:
+                # The envelope has no validators: one of the raw payload misses what comes later.
+                break
+            return [*before, _fault_of(key, raised)]
     return [_fault_of("payload", error)]
 
 

@@ -76,6 +76,20 @@ def test_the_fault_names_the_field_and_the_error_not_the_value(
     assert type(refused.__cause__).__name__ == error
 
 
+def test_a_validator_of_the_raw_payload_is_of_no_field(job_types: Any) -> None:
+    class RawPayload(OrderPayload):
+        @whole_model(mode="before")
+        @classmethod
+        def with_end(cls, payload: dict[str, Any]) -> dict[str, Any]:
+            return {**payload, "end": payload["start"] // payload["ratio"]}
+
+    job("test.raw", category="sync", payload=RawPayload)(lambda payload, ctx: None)
+    with pytest.raises(PayloadInvalid) as refused:
+        validate_payload("test.raw", {**ENVELOPE, "start": 1, "ratio": 0}, firm=7)
+    message = "its validator raised ZeroDivisionError"
+    assert refused.value.faults == [Fault("payload", "function_failed", message)]
+
+
 def test_django_s_own_validators_say_what_is_wrong() -> None:
     refused = refusal({"mail": "Ada"})
     assert refused.faults == [Fault("mail", "value_error", "Enter a valid email address.")]
