@@ -50,6 +50,8 @@ def _stamp(moment: datetime | None) -> str:
     timeout_seconds=120,
     idempotency_key=_key,
     once_only=True,
+    # One after the other: a delivery counts for all dates before it.
+    lock_key=lambda payload: f"reminder:{payload.reminder_id}",
 )
 def deliver(payload: ReminderPayload, ctx: JobContext) -> dict[str, Any]:
     """Deliver the reminder, unless its person wants quiet: then when that ends."""

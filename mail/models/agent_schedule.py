@@ -45,6 +45,9 @@ class AgentSchedule(RecurringRow):
         editable=False,
         help_text="Why it was switched off by itself; empty where it was not.",
     )
+    ran_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When its agent last ran to the end."
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
 

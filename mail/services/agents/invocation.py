@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from jobs.engine.clock import database_now
 from jobs.errors import Cancel
 from mail.errors import AgentUnusable, RowGone
 from mail.models import AgentRun, AgentSchedule, MailAccount
@@ -18,7 +19,7 @@ from tenants.scope import firm_scope
 
 MAX_OUTPUT = 5000
 SWITCHED_OFF = "Its timetable is switched off"
-LATER_DATE = "A later date of the timetable is in the queue"
+RUN_SINCE = "It has run after this date already"
 PRIVATE_OUTPUT = "(private: the run's page shows it to readers of the mailbox)"
 
 
@@ -34,7 +35,7 @@ def invoke_agent(
 ) -> dict[str, Any]:
     """Run the agent, and return the job's result; what it said only of a mailbox that all may read.
 
-    `due_at` is the date it runs for; of several that waited together the last one runs. None: it was
+    `due_at` is the date it runs for; of several that waited together one run counts for all. None: it was
     asked for by hand. In any other mailbox it does what the timetable says now, whatever the job's payload does: who may
     enqueue and edit jobs need not be one who may read the mailbox.
 
@@ -55,14 +56,16 @@ def invoke_agent(
         if due_at is not None and not schedule.enabled:
             raise Cancel(SWITCHED_OFF)
         if due_at is not None and _is_overtaken(schedule, due_at, job_id):
-            fail_run(account.firm_id, job_id, LATER_DATE)
-            return {"skipped": True, "reason": LATER_DATE}
+            fail_run(account.firm_id, job_id, RUN_SINCE)
+            return {"skipped": True, "reason": RUN_SINCE}
         if not account.shared:
             agent_name, prompt = schedule.profile.name, schedule.prompt
         profile = find_profile(agent_name)
     if profile is None:
         raise AgentUnusable(NO_PROFILE.format(agent_name))
     run = run_agent(account, profile, prompt, job_id=job_id, checkpoint=checkpoint)
+    with firm_scope(account.firm_id):
+        AgentSchedule.objects.filter(pk=schedule_id).update(ran_at=database_now())
     return {
         "output": run.final_message[:MAX_OUTPUT] if account.shared else PRIVATE_OUTPUT,
         "duration_ms": round((time.monotonic() - begun) * 1000),
@@ -73,11 +76,11 @@ def invoke_agent(
 
 
 def _is_overtaken(schedule: AgentSchedule, due_at: datetime, job_id: UUID) -> bool:
-    """Say whether a later date waits behind this one, whose run has done nothing yet.
+    """Say whether the agent has run since this date, whose own run has done nothing yet.
 
-    A pause, or a spent budget, holds all back, and each would ask the same.
+    A pause, or a spent budget, holds several dates back, and each would ask the same.
     """
-    if schedule.queued_at is None or due_at >= schedule.queued_at:
+    if schedule.ran_at is None or due_at > schedule.ran_at:
         return False
     begun = AgentRun.objects.filter(job_id=job_id).first()
     return begun is None or not begun.steps

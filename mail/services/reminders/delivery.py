@@ -31,7 +31,7 @@ EVENT = "reminder"
 NOT_FOUND = "Reminder not found"
 CANCELED = "Reminder is canceled"
 ANSWERED = "No answer is waited for any more"
-LATER_DATE = "A later date of the reminder is in the queue"
+DELIVERED_SINCE = "It was delivered after this date already"
 MOVED = "Reminder was given other dates"
 NOT_THEIRS = "The mailbox is no longer the person's"
 
@@ -101,9 +101,9 @@ def _why_not(reminder: Reminder | None, due_at: datetime | None) -> str:
         return ""
     if due_at < reminder.planned_at:
         return MOVED
-    # Quiet hours, a pause or an outage holds several dates back: they would come all at once.
-    is_overtaken = reminder.queued_at is not None and due_at < reminder.queued_at
-    return LATER_DATE if is_overtaken else ""
+    # Quiet hours, a pause or an outage holds several dates back: the first that comes counts for all.
+    is_late = reminder.delivered_at is not None and due_at <= reminder.delivered_at
+    return DELIVERED_SINCE if is_late else ""
 
 
 def _email(ctx: JobContext, reminder: Reminder, when: str, address: str) -> None:

@@ -12,7 +12,7 @@ from jobs.operations import limits
 from jobs.queue import cancel, retry
 from jobs.testing import frozen_time
 from mail.models import AgentRun, RunStatus
-from mail.services.agents.invocation import LATER_DATE, SWITCHED_OFF
+from mail.services.agents.invocation import RUN_SINCE, SWITCHED_OFF
 from mail.services.agents.run import STRANDED, fail_stranded_runs
 from mail.services.agents.schedules import change_agent_schedule
 from tests.mail.llm.model_server import ModelServer
@@ -28,7 +28,7 @@ def ends() -> list[tuple[str, Any]]:
     return [(job.status, (job.result or {}).get("reason")) for job in found]
 
 
-def test_of_the_dates_that_a_pause_holds_back_the_last_one_runs(
+def test_one_run_counts_for_all_dates_that_a_pause_holds_back(
     mailbox: Mailbox, server: ModelServer
 ) -> None:
     due_at = soon()
@@ -42,12 +42,12 @@ def test_of_the_dates_that_a_pause_holds_back_the_last_one_runs(
             clock.tick(hours=1)
         limits.resume(paused)
         testing.drain()
-    assert ends() == [("completed", LATER_DATE)] * 3 + [("completed", None)]
+    assert ends() == [("completed", None)] + [("completed", RUN_SINCE)] * 3
     assert len(server.asked) == 1
     assert only(stored(AgentRun)).status == RunStatus.COMPLETED
 
 
-def test_a_spent_budget_is_followed_by_one_run(
+def test_one_run_counts_for_all_dates_that_a_spent_budget_holds_back(
     mailbox: Mailbox, server: ModelServer, settings: Settings
 ) -> None:
     due_at = soon()
@@ -63,12 +63,29 @@ def test_a_spent_budget_is_followed_by_one_run(
         clock.tick(hours=24)
         testing.drain()
     # The first had begun: it goes on.
-    assert ends() == [("completed", None), ("completed", LATER_DATE), ("completed", None)]
+    assert ends() == [("completed", None)] + [("completed", RUN_SINCE)] * 2
     assert [(run.status, run.error) for run in stored(AgentRun)] == [
         (RunStatus.COMPLETED, ""),
-        (RunStatus.ERROR, LATER_DATE),
-        (RunStatus.COMPLETED, ""),
+        (RunStatus.ERROR, RUN_SINCE),
+        (RunStatus.ERROR, RUN_SINCE),
     ]
+
+
+def test_where_the_queue_is_always_late_the_agent_runs_all_the_same(
+    mailbox: Mailbox, server: ModelServer
+) -> None:
+    due_at = soon()
+    planned(mailbox, due_at)
+    server.answers = ["Nobody waits."] * 3
+    with frozen_time(due_at) as clock:
+        for number in range(9):
+            assert enqueue_due() == 1
+            if number >= 2:
+                testing.drain(max_jobs=1)
+            clock.tick(hours=1)
+    ran = [("completed", None), *[("completed", RUN_SINCE)] * 2]
+    assert ends()[:7] == [*ran, *ran, ran[0]]
+    assert len(server.asked) == 3
 
 
 @pytest.mark.usefixtures("server")

@@ -16,7 +16,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.release import release
 from jobs.models import Delivery, JobQueue
 from jobs.operations.notifications import emails
-from jobs.queue import EnqueueSpec, enqueue, retry
+from jobs.queue import EnqueueSpec, cancel, enqueue, retry
 from jobs.states import Channel, DeliveryStatus
 from jobs.testing import frozen_time, run_job
 from jobs.testing.clock import Clock
@@ -162,7 +162,7 @@ def test_quiet_hours_hold_a_reminder_back_and_cost_no_attempt(
     assert "23:30 CET" in mailoutbox[0].body
 
 
-def test_of_the_dates_that_quiet_hours_hold_back_the_last_one_comes(
+def test_of_the_dates_that_quiet_hours_hold_back_one_comes(
     firm: Firm, person: Any, mailoutbox: list[Any]
 ) -> None:
     change_preference(firm.pk, person.pk, quiet_from=time(22), quiet_until=time(7))
@@ -174,11 +174,39 @@ def test_of_the_dates_that_quiet_hours_hold_back_the_last_one_comes(
             clock.tick(hours=1)
         assert mailoutbox == []
         deliver_all(clock)
-        # 06:00 waited for 07:00, which is a date of its own.
-        assert [one.body.splitlines()[-1] for one in mailoutbox] == ["Due: 2099-03-02 07:00 UTC"]
+        assert [one.body.splitlines()[-1] for one in mailoutbox] == ["Due: 2099-03-01 22:00 UTC"]
         clock.tick(hours=1)
         deliver_all(clock)
     assert len(mailoutbox) == 2
+
+
+def test_where_the_queue_is_always_late_dates_come_all_the_same(
+    firm: Firm, person: Any, mailoutbox: list[Any]
+) -> None:
+    first = datetime(2099, 3, 1, 8, tzinfo=UTC)
+    remind(firm, person, first, interval_seconds=3600)
+    with frozen_time(first) as clock:
+        for number in range(9):
+            assert due.enqueue_due_reminders(lambda: None) == 1
+            if number >= 2:
+                testing.drain(max_jobs=1)
+            clock.tick(hours=1)
+    delivered = [one.body.splitlines()[-1] for one in mailoutbox]
+    assert delivered == [f"Due: 2099-03-01 {hour:02}:00 UTC" for hour in (8, 11, 14)]
+
+
+def test_a_date_whose_later_one_is_canceled_is_not_lost(
+    firm: Firm, person: Any, mailoutbox: list[Any]
+) -> None:
+    first = datetime(2099, 3, 1, 8, tzinfo=UTC)
+    remind(firm, person, first, interval_seconds=3600)
+    with frozen_time(first) as clock:
+        due.enqueue_due_reminders(lambda: None)
+        clock.tick(hours=1)
+        due.enqueue_due_reminders(lambda: None)
+        cancel(jobs(due.DELIVERY_TYPE)[-1])
+        testing.drain()
+    assert [one.body.splitlines()[-1] for one in mailoutbox] == ["Due: 2099-03-01 08:00 UTC"]
 
 
 @pytest.mark.parametrize(
