@@ -4,8 +4,8 @@ A claimed job stays in the claim's indexes until it is settled, so whoever has c
 short jobs passes all of them in each claim, twice: in the scan and in the take. After a claim that
 was filled, the next ones take later jobs of the same firms, and look whether anybody else has work:
 another firm, or one of more urgent work, has its turn in the next batch all the same. What these
-firms have before it is found when the backlog ends: with the first claim that is not filled, after
-BACKLOG_SECONDS, or when the worker hears that there is something new.
+firms have before it is found when the backlog ends: with the first claim that is not filled, or
+after BACKLOG_SECONDS.
 """
 
 from __future__ import annotations

@@ -40,8 +40,6 @@ class Claimer:
         self._categories = categories
         self._job_types = job_types
         self._fair_share = FairShare()
-        # The notifications that the last claim knew of.
-        self._heard = 0
 
     def claim(self, wanted: int) -> list[Claim]:
         """Claim up to that many jobs; an empty answer means that there are no more.
@@ -55,9 +53,6 @@ class Claimer:
         self.in_doubt = True
         # Without room they would be given back, again and again.
         quarantined = self._pool.has_room_for_quarantined
-        if self._heard != self._listener.heard:
-            # What is new may come before what is left of a backlog.
-            self._heard, self._fair_share.backlog = self._listener.heard, None
         with CLAIM_SECONDS.time(), self._state.turns.working():
             claims = self._claim_announced(quarantined) or claim(
                 self._state.worker_id,

@@ -29,13 +29,12 @@ MEND = "set LISTEN_DATABASE_URL to an address past the pooler, or to off: until 
 
 
 class Listener:
-    """Waits for hints that there is work; `heard` counts the notifications."""
+    """Waits for hints that there is work."""
 
     def __init__(self, state: SharedState) -> None:
         self._state = state
         self._woken = threading.Event()
         self._hinted = False
-        self.heard = 0
         self._announced: AnnouncedJob | None = None
 
     def start(self) -> None:
@@ -65,7 +64,6 @@ class Listener:
     def hear(self, text: str) -> None:
         """End the wait that is under way for a notification of this text."""
         self._announced = AnnouncedJob.from_text(text)
-        self.heard += 1
         self._woken.set()
 
     def take_announced(self) -> AnnouncedJob | None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from uuid import UUID
 
 import pytest
 
-from jobs.engine import backlog
-from jobs.engine.clock import database_now
 from jobs.engine.wakeup import AnnouncedJob
-from jobs.queue import EnqueueSpec, enqueue, enqueue_many
+from jobs.queue import enqueue
 from jobs.states import Status
 from jobs.worker import claimer
 from jobs.worker.claimer import Claimer
@@ -63,21 +60,6 @@ def test_an_announced_job_comes_first_while_a_thread_is_left(
     assert [one.job_id for one in claims.claim(1)] == [second]
     assert claims.claimed == 2
     assert not claims.in_doubt
-
-
-@pytest.mark.req("J-08")
-@pytest.mark.parametrize("hears", [True, False])
-def test_a_notification_ends_a_backlog(
-    firm: Firm, monkeypatch: pytest.MonkeyPatch, hears: bool
-) -> None:
-    monkeypatch.setattr(backlog, "BACKLOG_SECONDS", 3600.0)
-    enqueue_many([EnqueueSpec("noop")] * 2 * backlog.LEAST_CLAIM, firm=firm)
-    claims, listener = new_claimer(4)
-    claims.claim(backlog.LEAST_CLAIM)
-    earlier = enqueue("noop", firm=firm, at=database_now() - timedelta(days=1)).job_id
-    if hears:
-        listener.hear("sync")
-    assert (earlier in [one.job_id for one in claims.claim(backlog.LEAST_CLAIM)]) is hears
 
 
 @pytest.mark.parametrize("text", ["sync", "gone"])
