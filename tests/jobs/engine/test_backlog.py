@@ -68,12 +68,13 @@ def ids(claims: list[Claim]) -> list[UUID]:
 
 def test_full_claims_go_on_in_order_without_a_scan(firm, worker):
     # Of one statement: all are due at the same time.
-    expected = sorted(add_many(firm, 3 * BATCH + 50), key=lambda job_id: job_id.int)
+    expected = sorted(add_many(firm, 3 * BATCH + 120), key=lambda job_id: job_id.int)
     for number in range(3):
         assert ids(worker.claim()) == expected[number * BATCH : (number + 1) * BATCH]
     assert worker.scans == 1
     # The claim that is not filled is the last one without a scan.
-    assert ids(worker.claim()) == expected[3 * BATCH :]
+    assert ids(worker.claim(150)) == expected[3 * BATCH :]
+    assert worker.fair_share.backlog is None
     assert worker.claim() == []
     assert worker.scans == 2
 
@@ -85,6 +86,24 @@ def test_firms_share_a_backlog(firm, other_firm, worker):
     shares = Counter(held.firm_id for _ in range(4) for held in worker.claim())
     assert shares == {firm.pk: BATCH, other_firm.pk: BATCH, third.pk: 2 * BATCH}
     assert worker.scans == 1
+
+
+def test_each_batch_begins_with_the_firm_after_the_last(worker):
+    firms = [FirmFactory() for _ in range(3)]
+    for one in firms:
+        add_many(one, 2 * BATCH)
+    shares = Counter(held.firm_id for _ in range(3) for held in worker.claim())
+    assert shares == {one.pk: BATCH for one in firms}
+    assert worker.scans == 1
+
+
+def test_a_capped_firm_in_a_backlog_runs_no_more_than_its_cap(firm, worker):
+    capped = FirmFactory(running_cap=5)
+    for one in (firm, capped):
+        add_many(one, 4 * BATCH)
+    shares = Counter(held.firm_id for _ in range(3) for held in worker.claim())
+    assert shares[capped.pk] <= 5
+    assert shares[firm.pk] >= BATCH
 
 
 def test_what_is_more_urgent_comes_next(firm, other_firm, worker):
