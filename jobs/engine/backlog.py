@@ -35,7 +35,7 @@ LEAST_CLAIM = 100
 
 @dataclass(frozen=True)
 class Backlog:
-    """The firms with work that a scan found, and the last job that was claimed of each since.
+    """The firms with work that a scan found, and the last job of each in the last claim.
 
     `until`: by the monotonic clock.
     """
@@ -49,7 +49,6 @@ class Backlog:
         """Say whether a claim of that many jobs may go on here, unless one of `others` has work."""
         return (
             len(self.found.firms) < LEAST_CLAIM <= limit
-            and not self.found.capped
             and self.wanted == wanted
             and time.monotonic() < self.until
         )
@@ -77,4 +76,4 @@ class Backlog:
         positions = {
             firm_id: Position(claim.scheduled_at, claim.job_id) for firm_id, claim in last.items()
         }
-        return replace(self, last={**self.last, **positions})
+        return replace(self, last=positions)
