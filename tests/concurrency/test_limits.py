@@ -50,13 +50,13 @@ def test_a_cap_is_never_exceeded_while_four_workers_run(
 ) -> None:
     jobs = CHAOS if chaos else SUITE
     Firm.objects.filter(pk=queue.firm.pk).update(running_cap=CAP)
+    gate = queue.gate()
+    # The first to be admitted, which hold the cap until somebody has looked.
+    gated = queue.add(CAP + 1, gate=gate, priority=0)
     queue.add(jobs // 2, seconds=JOB_SECONDS)
     for number in range(KEYS):
         queue.add(jobs // 2 // KEYS, seconds=JOB_SECONDS, lock_key=f"key-{number}")
-    gate = queue.gate()
-    # The first to be claimed, which hold the cap until somebody has looked.
-    gated = queue.add(CAP + 1, gate=gate, priority=0)
-    # Fewer threads than the cap: no worker can do all of it.
+    # Fewer threads than the cap: no worker can do all of it, nor claims ahead what it does not know.
     fleet.start_many(WORKERS, "--concurrency", str(CAP - 1))
     wait_until(lambda: in_flight(queue.firm) >= CAP, "as many jobs as the cap allows")
 
