@@ -17,7 +17,7 @@ from jobs.states import Status
 from tenants.models import Firm
 from tests.queue_kit import table_rows
 from tests.support.backlog import Server, analyze
-from tests.support.plans import explained, nodes
+from tests.support.plans import explained, nodes, sqlite_steps
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -98,20 +98,7 @@ def cost(work: Callable[[], object]) -> int:
         before = _pages()
         work()
         return _pages() - before
-    steps = 0
-
-    def count() -> int:
-        nonlocal steps
-        steps += 1
-        return 0
-
-    connection.ensure_connection()
-    connection.connection.set_progress_handler(count, 100)
-    try:
-        work()
-    finally:
-        connection.connection.set_progress_handler(None, 0)
-    return steps
+    return sqlite_steps(work, each=100)
 
 
 def _pages() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -23,7 +22,7 @@ from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import new_worker, table_rows
 from tests.support.backlog import analyze, fill, make_firms
-from tests.support.plans import explained, nodes
+from tests.support.plans import explained, nodes, sqlite_steps
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -106,24 +105,6 @@ def effort(statements: list[Statement]) -> Effort:
         )
         pages += plan[0]["Shared Hit Blocks"] + plan[0]["Shared Read Blocks"]
     return Effort(indexes, touched, pages)
-
-
-def instructions(work: Callable[[], object]) -> int:
-    """Run it, and return how many thousand instructions of SQLite's machine it took."""
-    steps = 0
-
-    def count() -> int:
-        nonlocal steps
-        steps += 1
-        return 0
-
-    connection.ensure_connection()
-    connection.connection.set_progress_handler(count, 1_000)
-    try:
-        work()
-    finally:
-        connection.connection.set_progress_handler(None, 0)
-    return steps
 
 
 # Two rows a firm for the scan, and two a job for pick and write: nothing grows with the backlog.
@@ -270,7 +251,9 @@ def test_every_statement_of_a_claim_uses_an_index(backlog, named, indexes):
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_claim_that_goes_on_takes_few_steps(in_flight, goes_on):
     worker_id, fair_share = in_flight
-    steps = instructions(lambda: claim(worker_id, BATCH, fair_share if goes_on else FairShare()))
+    steps = sqlite_steps(
+        lambda: claim(worker_id, BATCH, fair_share if goes_on else FairShare()), each=1_000
+    )
     assert (steps < 60) is goes_on, steps
 
 
@@ -284,7 +267,9 @@ def test_the_backlog_does_not_grow_the_work_of_a_claim(backlog, state):
         rows.fill({backlog.pk: BACKLOG}, Kind(job_type="zzz", category="export", age_seconds=9e4))
         named = SOME_KINDS
     worker_id, claims = new_worker(), []
-    steps = instructions(lambda: claims.extend(claim(worker_id, BATCH, FairShare(), **named)))
+    steps = sqlite_steps(
+        lambda: claims.extend(claim(worker_id, BATCH, FairShare(), **named)), each=1_000
+    )
     assert len(claims) == BATCH
     assert steps < 200
 

@@ -1,10 +1,12 @@
-"""Reading what PostgreSQL says it will do."""
+"""Reading what PostgreSQL says it will do, and counting what SQLite does."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from django.db import connection
 
 from jobs.engine.dialects.base import Statement
 from jobs.engine.transactions import fetch, in_transaction
@@ -26,3 +28,21 @@ def explained(statement: Statement) -> dict[str, Any]:
     parsed = json.loads(plan) if isinstance(plan, str) else plan
     top: dict[str, Any] = parsed[0]["Plan"]
     return top
+
+
+def sqlite_steps(work: Callable[[], object], *, each: int) -> int:
+    """Run it, and return how often SQLite's machine had done another `each` instructions."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    connection.ensure_connection()
+    connection.connection.set_progress_handler(count, each)
+    try:
+        work()
+    finally:
+        connection.connection.set_progress_handler(None, 0)
+    return steps

@@ -35,9 +35,9 @@ def invoke_agent(
 ) -> dict[str, Any]:
     """Run the agent, and return the job's result; what it said only of a mailbox that all may read.
 
-    `due_at` is the date it runs for; of several that waited together one run counts for all. None: it was
-    asked for by hand. In any other mailbox it does what the timetable says now, whatever the job's payload does: who may
-    enqueue and edit jobs need not be one who may read the mailbox.
+    In any other mailbox it does what the timetable says now, whatever the job's payload does: who may
+    enqueue and edit jobs need not be one who may read the mailbox. `due_at` is the date it runs for;
+    of several that waited together one run counts for all. None: it was asked for by hand.
 
     Raises:
         Cancel: the person on whose behalf it runs left, or the timetable is switched off.
