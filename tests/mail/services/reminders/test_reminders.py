@@ -40,6 +40,7 @@ from tests.concurrency.test_admission import in_thread, on_postgresql, open_tran
 from tests.factories.tenants import new_member
 from tests.jobs.admin.pages import audit_entries
 from tests.mail.mail_kit import jobs, only, stored
+from tests.queue_kit import take
 from tests.support.receiver import receiver
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-03")]
@@ -193,6 +194,18 @@ def test_where_the_queue_is_always_late_dates_come_all_the_same(
             clock.tick(hours=1)
     delivered = [one.body.splitlines()[-1] for one in mailoutbox]
     assert delivered == [f"Due: 2099-03-01 {hour:02}:00 UTC" for hour in (8, 11, 14)]
+
+
+def test_two_dates_are_not_delivered_at_the_same_time(firm: Firm, person: Any) -> None:
+    first = datetime(2099, 3, 1, 8, tzinfo=UTC)
+    remind(firm, person, first, interval_seconds=3600)
+    with frozen_time(first) as clock:
+        for _ in range(2):
+            due.enqueue_due_reminders(lambda: None)
+            clock.tick(hours=1)
+        dates = {job.pk for job in jobs(due.DELIVERY_TYPE)}
+        assert len(dates) == 2
+        assert len(dates & {held.job_id for held in take(10)}) == 1
 
 
 def test_a_date_whose_later_one_is_canceled_is_not_lost(
