@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from math import inf
 
 import psycopg
 from django.db import connection
@@ -34,7 +36,8 @@ class Listener:
     def __init__(self, state: SharedState) -> None:
         self._state = state
         self._woken = threading.Event()
-        self._hinted = False
+        # When the last hint was taken up (monotonic).
+        self._hinted_at = -inf
         self._announced: AnnouncedJob | None = None
 
     def start(self) -> None:
@@ -54,12 +57,17 @@ class Listener:
         """End the wait that is under way."""
         self._woken.set()
 
+    def take_hint(self) -> None:
+        """Take up the hint that is there, if any: the caller is about to look for what it was about."""
+        if self._woken.is_set():
+            self._woken.clear()
+            self._hinted_at = time.monotonic()
+
     def wait(self, seconds: float) -> bool:
-        """Wait for a hint, at most `seconds`; False if none came now nor the time before."""
-        hinted_before = self._hinted
-        self._hinted = self._woken.wait(min(seconds, RECHECK_SECONDS) if self._hinted else seconds)
-        self._woken.clear()
-        return self._hinted or hinted_before
+        """Wait for a hint, at most `seconds`; False if none came now, nor was taken up a moment ago."""
+        recheck = self._hinted_at + RECHECK_SECONDS - time.monotonic()
+        woken = self._woken.wait(min(seconds, recheck) if recheck > 0 else seconds)
+        return woken or recheck > 0
 
     def hear(self, text: str) -> None:
         """End the wait that is under way for a notification of this text."""

@@ -150,6 +150,7 @@ class WorkerLoop:
             return True
         try:
             refresh_own_connection()
+            self._listener.take_hint()
             claimed = self._may_claim() and self._claim(wanted)
             self._outage.over()
             return claimed or self._wait()
