@@ -46,8 +46,8 @@ def settle(settlements: Sequence[Settlement], *, again: bool = False) -> SettleR
     """Write these outcomes: plain completions in one statement, the others in one transaction.
 
     Stale claims change nothing and are named in the report, and so are those that another
-    transaction keeps locked; settle these later, with `again`. Of two outcomes of one claim the
-    first counts. A row the database refuses is settled alone, as a dead letter when it is refused
+    transaction keeps locked; settle these later, with `again`, which waits for hardly any lock. Of
+    two outcomes of one claim the first counts. A row the database refuses is settled alone, as a dead letter when it is refused
     again. The caller admits the released capacity afterwards.
     """
     once = {settlement.claim.lease_token: settlement for settlement in reversed(settlements)}

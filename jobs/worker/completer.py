@@ -126,7 +126,8 @@ class Completer:
         outage = Outage(self._state.rng, self._state.halt)
         while (batch := self._next_batch()) or not self._state.halt.is_set():
             if batch:
-                self._write(batch, outage)
+                # Where some are locked, others may be: no batch waits to find out.
+                self._write(batch, outage, again=bool(self._locked))
             if self._may_retry_locked():
                 self._writing = dict(self._locked)
                 self._write(list(self._writing.values()), outage, again=True)

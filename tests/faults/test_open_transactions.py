@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from random import Random
 from threading import Event
 from typing import Any
@@ -42,7 +43,8 @@ from tenants.scope import firm_scope
 from tests.faults.test_deadlocks import count_deadlocks, do_nothing
 from tests.queue_kit import FAILURE, attempts, context, counted, finish, new_worker, row, rows, take
 from tests.support.databases import postgresql_only
-from tests.support.scenario import Scenario
+from tests.support.scenario import Gate, Scenario
+from tests.support.waiting import wait_until
 from tests.support.worker_loop import worker_loop, working
 
 pytestmark = [pytest.mark.req("J-09"), postgresql_only]
@@ -78,6 +80,10 @@ def open_transaction(firm: Firm, work: Callable[[], object]) -> Iterator[None]:
 
 def outcomes(claims: list[Claim], outcome: Outcome) -> list[Settlement]:
     return [Settlement(claim, outcome, 0.1) for claim in claims]
+
+
+def ended(queue: Scenario) -> set[UUID]:
+    return {UUID(one.job_id) for one in queue.journal.entries() if one.what == "end"}
 
 
 def settle_beside(
@@ -137,6 +143,40 @@ def test_what_is_locked_is_skipped_and_written_later(queue: Scenario, outcome: O
     assert (report.locked, report.statuses) == ([], {locked.job_id: over})
     assert counted("completed") + counted("retried") == 5 - (outcome is AGAIN)
     assert len(attempts()) == (5 if outcome is AGAIN else 0)
+
+
+@pytest.mark.req("W-02")
+def test_while_some_are_locked_no_batch_waits_to_find_others(
+    queue: Scenario, tmp_path: Path
+) -> None:
+    gates = Gate(tmp_path / "first"), Gate(tmp_path / "second")
+    first, second = (queue.add(gate=gate)[0] for gate in gates)
+    given_up: list[Exception] = []
+
+    def note(own: Any, error: Exception) -> bool:
+        if found := is_lock_timeout(own, error):
+            given_up.append(error)
+        return found
+
+    dialect = type(dialects.current())
+    is_lock_timeout = dialect.is_lock_timeout
+    with (
+        working(worker_loop(burst=False, concurrency=4)),
+        patch.object(dialect, "is_lock_timeout", note),
+    ):
+        queue.wait_until_started(first)
+        queue.wait_until_started(second)
+        with open_transaction(queue.firm, lambda: (cancel(first), cancel(second))):
+            gates[0].open()
+            wait_until(lambda: given_up, "the first batch to meet the lock")
+            queue.wait_until_settled(queue.enqueue([EnqueueSpec("noop")]))
+            waits = len(given_up)
+            gates[1].open()
+            wait_until(lambda: second in ended(queue), "the end of the second")
+            queue.wait_until_settled(queue.enqueue([EnqueueSpec("noop")]))
+        queue.wait_until_settled()
+    assert len(given_up) == waits
+    queue.check()
 
 
 def test_a_breaker_that_is_locked_keeps_its_own_type_only(
