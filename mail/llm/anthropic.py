@@ -71,13 +71,14 @@ class AnthropicClient:
         messages: list[Any] = [{"role": "user", "content": conversation.user}]
         for exchange in conversation.exchanges:
             messages += _exchanged(exchange)
+        tools = [_declared(tool) for tool in conversation.tools]
         with translated(self._sdk):
             message = self._client.messages.create(
                 model=self.model,
                 max_tokens=conversation.max_tokens,
                 system=conversation.system,
                 messages=messages,
-                tools=[_declared(tool) for tool in conversation.tools],
+                tools=tools or self._sdk.omit,
             )
             blocks = list(message.content)
         answer = _used(message)

@@ -84,11 +84,13 @@ class OpenAIClient:
         for exchange in conversation.exchanges:
             messages += _exchanged(exchange)
         limit: dict[str, Any] = {self._limit: conversation.max_tokens}
+        tools = [_declared(tool) for tool in conversation.tools]
         with translated(self._sdk):
             completion = self._client.chat.completions.create(
                 model=self.model,
                 messages=messages,
-                tools=[_declared(tool) for tool in conversation.tools],
+                # An empty list is refused.
+                tools=tools or self._sdk.omit,
                 **limit,
             )
             choice = completion.choices[0]

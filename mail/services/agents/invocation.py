@@ -12,8 +12,8 @@ from jobs.engine.clock import database_now
 from jobs.errors import Cancel
 from mail.errors import AgentUnusable, RowGone
 from mail.models import AgentRun, AgentSchedule, MailAccount
-from mail.services.agents.process import NO_PROFILE, find_profile
-from mail.services.agents.run import fail_run, run_agent
+from mail.services.agents.process import find_profile
+from mail.services.agents.run import NO_PROFILE, fail_run, run_agent
 from mail.services.agents.schedules import why_stopped
 from tenants.scope import firm_scope
 

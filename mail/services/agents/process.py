@@ -17,10 +17,8 @@ from mail.models import (
     ThreadStatus,
 )
 from mail.services.agents.inquiries import inquiry_prompt, read_inquiry
-from mail.services.agents.run import run_agent
+from mail.services.agents.run import NO_PROFILE, run_agent
 from tenants.scope import firm_scope
-
-NO_PROFILE = "There is no enabled agent profile “{}”"
 
 
 def process_message(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -35,15 +36,20 @@ from mail.services.agents.tool import ToolCallContext, ToolRefused
 from mail.services.agents.tools import tools_of
 from mail.services.deciding.classifiers import told_to_the_model
 from mail.services.deciding.model_calls import ask_agent, configured_client
+from mail.services.mailboxes.accounts import usable_account
 from mail.services.timelines.events import record_event
 from mail.text.cleaning import clean_text
 from mail.text.helpdesk import Inquiry
 from tenants.scope import all_firms, firm_scope
 
 MAX_CALLS_PER_REPLY = 8
+# The model is told that those were too many; of more than these it, and whoever looks, hears nothing.
+MAX_CALLS_STORED = 32
 MAX_STORED_TEXT = 50_000
 MAX_STORED_DEPTH = 8
+MAX_TOOL_NAME = 100
 STRANDED = "Its job was canceled, or killed its workers"
+NO_PROFILE = "There is no enabled agent profile “{}”"
 NO_MODEL = "No language model is configured: an agent needs one, see LLM_PROVIDER"
 
 
@@ -60,35 +66,55 @@ def run_agent(
     """Run the agent to its end, or from where an earlier attempt of the job stopped.
 
     No transaction may be open. `checkpoint` is called before each question to the model, and stops
-    the run by raising. The run returned is completed, or stopped after too many iterations.
+    the run by raising. Profile and mailbox are looked at anew for each question and each reply. The
+    run returned is completed, or stopped after too many iterations.
 
     Raises:
-        AgentUnusable: no language model is configured.
+        AgentUnusable: the profile is deleted or switched off, or no language model is configured.
+        MailError: the mailbox may not be worked on any more.
         ModelError: the model did not answer; the run goes on with the job's next attempt.
     """
     with firm_scope(account.firm_id):
         run = _open_run(account, profile, job_id, message)
-    client = configured_client(profile.model)
-    if client is None:
-        raise AgentUnusable(NO_MODEL)
-    system = _system(account, profile, message)
     context = ToolCallContext(run, account, profile, message, inquiry)
     while run.status == RunStatus.RUNNING:
-        if run.iterations >= profile.max_iterations:
+        account = usable_account(account.firm_id, account.pk)
+        with firm_scope(account.firm_id):
+            context = replace(context, account=account, profile=_profile_now(profile))
+        if run.iterations >= context.profile.max_iterations:
             _stop(context)
             continue
         checkpoint()
-        conversation = Conversation(
-            system=system,
-            user=prompt,
-            tools=tuple(tool.declared() for tool in tools_of(profile).values()),
-            max_tokens=profile.max_tokens,
-            exchanges=tuple(_exchange(step) for step in run.steps),
-        )
-        message_id = None if message is None else message.pk
-        reply = ask_agent(client, conversation, account, message_id=message_id, job_id=job_id)
-        _take_step(context, reply)
+        _take_step(context, _ask(context, prompt))
     return run
+
+
+def _ask(context: ToolCallContext, prompt: str) -> Reply:
+    account, profile, run = context.account, context.profile, context.run
+    client = configured_client(profile.model)
+    if client is None:
+        raise AgentUnusable(NO_MODEL)
+    conversation = Conversation(
+        system=_system(account, profile, context.message),
+        user=prompt,
+        tools=tuple(tool.declared() for tool in tools_of(profile).values()),
+        max_tokens=profile.max_tokens,
+        exchanges=tuple(_exchange(step) for step in run.steps),
+    )
+    message_id = None if context.message is None else context.message.pk
+    return ask_agent(client, conversation, account, message_id=message_id, job_id=run.job_id)
+
+
+def _profile_now(profile: AgentProfile) -> AgentProfile:
+    """Return the profile as it is now. Must run in the firm's scope.
+
+    Raises:
+        AgentUnusable: it is deleted or switched off.
+    """
+    found: AgentProfile | None = AgentProfile.objects.filter(pk=profile.pk, enabled=True).first()
+    if found is None:
+        raise AgentUnusable(NO_PROFILE.format(profile.name))
+    return found
 
 
 def fail_run(firm_id: int, job_id: UUID, error: str) -> None:
@@ -141,13 +167,15 @@ def _take_step(context: ToolCallContext, reply: Reply) -> None:
     run = context.run
     known = run.iterations
     with firm_scope(run.firm_id):
+        # The model may have thought for a minute.
+        context = replace(context, profile=_profile_now(context.profile))
         locked = AgentRun.objects.select_for_update(no_key=True).get(pk=run.pk)
         if locked.iterations != known or locked.status != RunStatus.RUNNING:
             run.refresh_from_db()
             return
         used: list[dict[str, Any]] = []
         run.steps.append({"text": _storable(reply.text), "calls": used})
-        for call in reply.calls:
+        for call in reply.calls[:MAX_CALLS_STORED]:
             used.append(_use(context, call, len(used)))
         if not reply.calls:
             _finish(context, RunStatus.COMPLETED)
@@ -173,22 +201,31 @@ def _finish(context: ToolCallContext, status: RunStatus) -> None:
 
 
 def _use(context: ToolCallContext, call: ToolCall, number: int) -> dict[str, Any]:
-    """Use one tool and return the call as it is stored; what goes wrong is the model's to read."""
-    arguments = _storable(call.arguments)
-    asked = context.run.approvals_asked
-    try:
-        result = _perform(context, call.tool, arguments, number)
-    except ValidationError as error:
-        result = {"error": "; ".join(_fault(fault) for fault in error.errors())}
-    except ToolRefused as error:
-        result = {"error": str(error)}
-        context.run.approvals_asked = asked
+    """Use one tool and return the call as it is stored."""
+    tool, arguments = clean_text(call.tool, MAX_TOOL_NAME), _storable(call.arguments)
+    if len(json.dumps(arguments)) > MAX_STORED_TEXT:
+        arguments = {}
+        result = {"error": f"the arguments are longer than {MAX_STORED_TEXT} characters"}
+    else:
+        result = _result(context, tool, arguments, number)
     return {
         "call_id": _storable(call.call_id),
-        "tool": _storable(call.tool),
+        "tool": tool,
         "arguments": arguments,
         "result": result,
     }
+
+
+def _result(context: ToolCallContext, name: str, arguments: Any, number: int) -> dict[str, Any]:
+    """Return what the tool says; what goes wrong is the model's to read."""
+    asked = context.run.approvals_asked
+    try:
+        return _perform(context, name, arguments, number)
+    except ValidationError as error:
+        return {"error": "; ".join(_fault(fault) for fault in error.errors())}
+    except ToolRefused as error:
+        context.run.approvals_asked = asked
+        return {"error": str(error)}
 
 
 def _perform(context: ToolCallContext, name: str, arguments: Any, number: int) -> dict[str, Any]:
@@ -196,7 +233,7 @@ def _perform(context: ToolCallContext, name: str, arguments: Any, number: int) -
         raise ToolRefused(f"at most {MAX_CALLS_PER_REPLY} calls at once")
     tool = tools_of(context.profile).get(name)
     if tool is None:
-        raise ToolRefused(f"Unknown tool: {name[:100]}")
+        raise ToolRefused(f"Unknown tool: {name}")
     checked = tool.arguments.model_validate(arguments)
     with transaction.atomic():
         return tool.run(context, checked)
