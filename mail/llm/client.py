@@ -18,6 +18,8 @@ TIMEOUT_SECONDS = 60.0
 # A provider that asks for more is asked again after a day all the same.
 MAX_RETRY_AFTER = 86_400.0
 MAX_TOKENS_USED = 2**31 - 1
+# What ends a connection on which the question went out, as the SDKs' HTTP library calls it.
+LOST = frozenset({"ReadError", "ReadTimeout", "RemoteProtocolError"})
 NOT_THE_API = "what the server answers is not the provider's API: look at LLM_BASE_URL"
 CUT_OFF = "the answer was cut off at the most tokens it may have"
 TOO_MANY = 429
@@ -96,9 +98,13 @@ class Reply:
 
 
 class ModelError(Exception):
-    """The model gave no answer; the message has no mail text and no key."""
+    """The model gave no answer; the message has no mail text and no key.
+
+    `is_lost` says that it may have given one, which did not come through.
+    """
 
     code = "model_error"
+    is_lost = False
 
 
 class ModelUnavailable(ModelError):
@@ -106,9 +112,12 @@ class ModelUnavailable(ModelError):
 
     code = "model_unavailable"
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, is_lost: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.is_lost = is_lost
 
 
 class ModelRefused(ModelError):
@@ -159,7 +168,8 @@ def translated(sdk: Any) -> Iterator[None]:
     try:
         yield
     except sdk.APIConnectionError as error:
-        raise ModelUnavailable(f"no answer: {type(error).__name__}") from None
+        is_lost = type(error.__cause__).__name__ in LOST
+        raise ModelUnavailable(f"no answer: {type(error).__name__}", is_lost=is_lost) from None
     except sdk.APIStatusError as error:
         raise of_status(error.status_code, error.response.headers) from None
     except sdk.APIError as error:

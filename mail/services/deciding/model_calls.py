@@ -119,26 +119,30 @@ def _kept(row: LLMCall, ask: Callable[[], Answered]) -> Answered:
         row.save()
     began = time.monotonic()
     # Whatever ends the call without an answer, it was none.
-    row.error = ModelError.code
+    row.error, is_lost = ModelError.code, True
     answer: Answer | Reply | None = None
     try:
         answer = answered = ask()
         row.error = ""
     except ModelError as error:
-        row.error = error.code
+        row.error, is_lost = error.code, error.is_lost
         answer = error.answer if isinstance(error, AnswerInvalid) else None
         raise
     finally:
         row.latency_ms = int((time.monotonic() - began) * 1000)
-        _keep(row, answer)
+        _keep(row, answer, is_lost)
     return answered
 
 
-def _keep(row: LLMCall, answer: Answer | Reply | None) -> None:
+def _keep(row: LLMCall, answer: Answer | Reply | None, is_lost: bool) -> None:
     cost = 0
     if answer is not None:
         row.prompt_tokens, row.completion_tokens = answer.prompt_tokens, answer.completion_tokens
         cost = cost_of(answer.prompt_tokens, answer.completion_tokens)
+        is_lost = not (row.prompt_tokens or row.completion_tokens)
+    if is_lost:
+        # Nobody knows what the provider charges for it: no more than was set aside.
+        cost = row.cost_microdollars
     with firm_scope(row.firm_id):
         LLMCall.objects.filter(pk=row.pk).update(
             prompt_tokens=row.prompt_tokens,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,7 +18,8 @@ DEFAULT = {"category": "fyi", "confidence": 0.9, "rationale": "A notice."}
 class ModelServer:
     """What it answers next, and what it was asked; a status above 299 is answered as an error.
 
-    `cut_off` says that the answers end at the most tokens, `usage` what they tell of tokens.
+    `cut_off` says that the answers end at the most tokens, `usage` what they tell of tokens,
+    `seconds` how long each takes.
     """
 
     url: str = ""
@@ -28,6 +30,7 @@ class ModelServer:
     content_type: str = "application/json"
     cut_off: bool = False
     usage: Any = "as used"
+    seconds: float = 0.0
 
     def next(self) -> Any:
         """Return the next answer: arguments of the tool, calls, a text, a status, or "hang up".
@@ -120,6 +123,7 @@ def model_server() -> Iterator[ModelServer]:
                 self.headers.get("x-api-key") or self.headers.get("Authorization", "")
             )
             answer = state.next()
+            time.sleep(state.seconds)
             if answer == "hang up":
                 self.close_connection = True
                 return
@@ -134,7 +138,8 @@ def model_server() -> Iterator[ModelServer]:
             for name, value in state.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(data)
+            with suppress(BrokenPipeError, ConnectionResetError):
+                self.wfile.write(data)
 
         def log_message(self, *_: Any) -> None:
             """Say nothing."""
