@@ -60,7 +60,7 @@ def _finish(row: Delivery, status: DeliveryStatus, error: str = "") -> None:
     columns: dict[str, Any] = {"status": status, "error": error, "finished_at": database_now()}
     with firm_scope(row.firm_id):
         mine = Delivery.objects.filter(pk=row.pk)
-        mine.update(**columns, status_code=row.status_code)
+        mine.update(**columns, recipient=row.recipient, status_code=row.status_code)
 
 
 def find_endpoint(firm_id: int, endpoint_id: UUID) -> NotificationEndpoint | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import smtplib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from email.utils import parseaddr
+from typing import Any
 
 from django.conf import settings
-from django.core.mail import EmailMessage
+from django.core.mail import EmailMessage, get_connection
 
 from jobs.errors import Fatal, Retryable
 from jobs.execution.context import JobContext
@@ -18,6 +19,9 @@ from jobs.states import Channel
 
 # From this SMTP code on a server says that trying again cannot help.
 PERMANENT = 500
+# Names of steps: of the mail to all recipients, and of one of its own to whom that was refused.
+TO_ALL = "all recipients"
+MAX_STEP_NAME = 200
 
 
 def send_email(
@@ -33,7 +37,8 @@ def send_email(
     """Send one e-mail to all of `to`, and record it; a notice of the service's own is marked as one.
 
     Each attempt of a job sends the same Message-ID: after a crash in between, mail programs show
-    the two as one.
+    the two as one. A server may take the mail for some recipients and refuse others: those it is
+    sent to alone, by this and the next attempts, and the others not again.
 
     Raises:
         Fatal: the server refuses it for good.
@@ -44,15 +49,65 @@ def send_email(
     named = {"Message-ID": f"<{ctx.job_id}@{domain}>", "Auto-Submitted": "auto-generated"}
     if is_notice:
         named[NOTICE_HEADER] = notice_mark(ctx.job_id)
-    message = EmailMessage(subject=subject, body=body, to=list(to), headers=named)
-    with recorded(ctx, Channel.EMAIL, ", ".join(to), event=event, endpoint=endpoint):
+
+    def send(addresses: Sequence[str]) -> list[str]:
+        message = EmailMessage(subject=subject, body=body, to=list(addresses), headers=named)
+        recipients = ", ".join(addresses)
+        with recorded(ctx, Channel.EMAIL, recipients, event=event, endpoint=endpoint) as row:
+            refused = _send(message)
+            row.recipient = ", ".join(one for one in addresses if one not in refused)
+        return refused
+
+    if len(to) == 1:
+        send(to)
+    else:
+        _send_to_each(ctx, ctx.step(TO_ALL, send, to), send)
+
+
+def _send_to_each(
+    ctx: JobContext, addresses: Sequence[str], send: Callable[[Sequence[str]], list[str]]
+) -> None:
+    """Send to each alone, once in the job's life, also where another one is refused."""
+    refusals: list[Fatal | Retryable] = []
+    for address in addresses:
         try:
+            ctx.step(address[:MAX_STEP_NAME], send, [address])
+        except (Fatal, Retryable) as error:
+            refusals.append(error)
+    # One that may be taken later goes first: with the other, nothing would be tried again.
+    refusals.sort(key=lambda error: isinstance(error, Fatal))
+    if refusals:
+        raise refusals[0]
+
+
+def _send(message: EmailMessage) -> list[str]:
+    """Send it; return the recipients whom the server refused while it took the mail for others."""
+    refused: list[int] = []
+    try:
+        with get_connection() as backend:
+            message.connection = backend
+            _note_refused(getattr(backend, "connection", None), refused)
             message.send()
-        except smtplib.SMTPRecipientsRefused as error:
-            codes = [code for code, _ in error.recipients.values()]
-            raise _refusal("every recipient", min(codes, default=0)) from None
-        except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
-            raise _refusal("the mail", error.smtp_code) from None
+    except smtplib.SMTPRecipientsRefused as error:
+        codes = [code for code, _ in error.recipients.values()]
+        raise _refusal("every recipient", min(codes, default=0)) from None
+    except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
+        raise _refusal("the mail", error.smtp_code) from None
+    return [message.to[position] for position in refused]
+
+
+def _note_refused(client: object, refused: list[int]) -> None:
+    """Let the client of Django's backend, which tells nobody, note by position whom the server refuses."""
+    if not isinstance(client, smtplib.SMTP):
+        return
+    sendmail = client.sendmail
+
+    def noting(sender: str, recipients: Sequence[str], mail: bytes) -> dict[str, Any]:
+        found = sendmail(sender, recipients, mail)
+        refused.extend(place for place, one in enumerate(recipients) if one in found)
+        return found
+
+    client.sendmail = noting  # type: ignore[method-assign,assignment]
 
 
 def _refusal(what: str, code: int) -> Fatal | Retryable:
