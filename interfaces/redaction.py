@@ -35,6 +35,12 @@ _PATTERNS = (
     ),
     # PostgreSQL quotes the whole row that breaks a constraint, where no row level security hides it.
     re.compile(r"(?<=Failing row contains )\((?:[^)]|\)(?!\.(?:\n|\Z))){0,20000}(?:\)\.)?"),
+    # It quotes the statement, too, with its values, the JSON that it cannot read, and a key's columns.
+    re.compile(r"(?<= input syntax for type )[^\n\"]{1,60}\"[^\n]{0,8000}"),
+    re.compile(r"(?<=\nLINE )\d{1,9}: (?=[^'\n]{0,200}')[^\n]{0,2000}"),
+    re.compile(r"(?<=\nCONTEXT:  JSON data, )[^\n]{0,2000}"),
+    re.compile(r"(?<=\nDETAIL:  Key )\([^\n]{0,8000}"),
+    re.compile(r"(?<=\nDETAIL:  Token )\"[^\n]{0,8000}"),
     _ADDRESS,
     re.compile(r"(?<=://)[^\s/@:]{1,200}:[^\s/@]{1,200}(?=@)"),
 )

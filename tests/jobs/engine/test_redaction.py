@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +62,42 @@ def test_a_row_that_postgresql_refuses_is_not_quoted() -> None:
         'null value in column "sent" of relation "letters" violates not-null constraint\n'
         "DETAIL:  Failing row contains [redacted]\nnext line"
     )
+
+
+@postgresql_only
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("statement", "value"),
+    [
+        ("INSERT INTO letters VALUES (%s)", '{"subject": "divorce \\u0000"}'),
+        ("INSERT INTO letters VALUES (%s)", '{"subject": divorce}'),
+        ("INSERT INTO subjects VALUES (%s)", "divorce"),
+        ("SELECT %s::int", "divorce"),
+    ],
+)
+def test_a_value_that_postgresql_refuses_is_not_quoted(statement: str, value: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMPORARY TABLE letters (body jsonb)")
+        cursor.execute("CREATE TEMPORARY TABLE subjects (subject text PRIMARY KEY)")
+        cursor.execute("INSERT INTO subjects VALUES ('divorce')")
+        with pytest.raises(DatabaseError) as refused, transaction.atomic():
+            cursor.execute(statement, [value])
+    assert "divorce" in str(refused.value)
+    shown = redact(f"{refused.value}\nnext line", 2_000)
+    assert "divorce" not in shown
+    assert shown.endswith("\nnext line")
+
+
+@postgresql_only
+@pytest.mark.django_db
+def test_the_place_of_a_mistake_in_a_statement_is_shown() -> None:
+    with (
+        connection.cursor() as cursor,
+        pytest.raises(DatabaseError) as refused,
+        transaction.atomic(),
+    ):
+        cursor.execute("SELECT nobody FROM letters_that_are_not")
+    assert "LINE 1: SELECT nobody FROM letters_that_are_not" in redact(str(refused.value), 2_000)
 
 
 def test_in_what_a_person_wrote_the_addresses_stay() -> None:
@@ -191,6 +227,9 @@ def test_redacting_twice_changes_nothing(text: str):
         "sk-",
         "1//",
         "Failing row contains (",
+        "\nLINE 1: ",
+        "\nDETAIL:  Key (",
+        " input syntax for type a",
         " ",
         "x",
     ],

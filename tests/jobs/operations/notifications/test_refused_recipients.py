@@ -62,7 +62,10 @@ def server(settings: Settings) -> Iterator[Server]:
         thread = threading.Thread(target=served.serve_forever, daemon=True)
         thread.start()
         settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-        settings.EMAIL_HOST, settings.EMAIL_PORT = served.server_address[0], served.server_address[1]
+        settings.EMAIL_HOST, settings.EMAIL_PORT = (
+            served.server_address[0],
+            served.server_address[1],
+        )
         yield state
         served.shutdown()
         thread.join()
