@@ -100,6 +100,14 @@ def _times() -> Iterator[CheckMessage]:
             hint="USE_TZ = True",
             id="jobs.E006",
         )
+    zone = connection.settings_dict["TIME_ZONE"]
+    # PostgreSQL stores instants; on SQLite Django would read and write the texts as of this zone.
+    if connection.vendor == "sqlite" and zone not in (None, "UTC"):
+        yield Error(
+            f"On SQLite the queue keeps times in UTC: the default database's TIME_ZONE is {zone!r}.",
+            hint='Leave TIME_ZONE out of DATABASES["default"]; that of the settings may be any.',
+            id="jobs.E006",
+        )
 
 
 def _hooks() -> Iterator[CheckMessage]:

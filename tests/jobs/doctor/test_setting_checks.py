@@ -117,6 +117,17 @@ def test_times_without_a_zone_are_refused(settings: Any) -> None:
     assert said() == {"jobs.E006": "The queue needs times with a zone: USE_TZ is False."}
 
 
+@pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+def test_the_texts_of_sqlite_are_times_in_utc(
+    monkeypatch: pytest.MonkeyPatch, zone: str | None
+) -> None:
+    monkeypatch.setitem(connection.settings_dict, "TIME_ZONE", zone)
+    # PostgreSQL stores instants: there any zone is right.
+    is_wrong = connection.vendor == "sqlite" and zone == "America/New_York"
+    told = "On SQLite the queue keeps times in UTC: the default database's TIME_ZONE is 'America/New_York'."
+    assert said() == ({"jobs.E006": told} if is_wrong else {})
+
+
 @pytest.mark.parametrize(
     ("path", "fault"),
     [
