@@ -190,7 +190,8 @@ def empty_bucket_sql(job: str) -> str:
     """Return the condition that a bucket has no token for the job now, nor can be corrected.
 
     A job whose bucket has some tokens, but too few for it, stays a candidate: nobody else may take
-    what is saved up for it.
+    what is saved up for it. So does one whose bucket was refilled later than now, before the clock
+    was put back: only who locks the bucket corrects that.
     """
     dialect = dialects.current()
     elapsed = dialect.seconds_between_sql("b.refilled_at", dialect.now_sql())
@@ -211,7 +212,8 @@ def empty_bucket_sql(job: str) -> str:
     empty = " OR ".join(
         f"""EXISTS (
             SELECT 1 FROM jobs_ratebucket b WHERE b.counted_by = '{counted_by}' AND {counts_job}
-              AND b.granted = 0 AND b.tokens + {elapsed} * {per_second} < 1
+              AND b.granted = 0 AND {elapsed} > {-MOST_LOCK_WAIT_SECONDS}
+              AND b.tokens + {elapsed} * {per_second} < 1
         )"""
         for counted_by, counts_job in counting.items()
     )

@@ -78,6 +78,14 @@ def test_the_bucket_is_never_fuller_than_its_burst(add, now):
     assert starts(now, 3600) == 2
 
 
+def test_a_clock_that_is_put_back_holds_the_rate_up_for_no_longer_than_a_token_takes(add, now):
+    set_rate_limit("test.work", 1, 10)
+    for _ in range(4):
+        add(at=now - timedelta(hours=2))
+    assert [starts(now, seconds) for seconds in (0, 5)] == [1, 0]
+    assert [starts(now, seconds - 3600) for seconds in (0, 11, 12, 22)] == [0, 1, 0, 1]
+
+
 def test_what_was_let_through_and_waits_for_a_worker_counts_against_the_burst(add, now):
     """Or else an hour without a worker would end in an hour's worth of starts."""
     set_rate_limit("test.work", 1, 1, burst=2)
