@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import NamedTuple
 
 from jobs.engine import dialects
@@ -20,7 +21,7 @@ class PendingWork(NamedTuple):
     exists. `open_breakers`: a circuit breaker is not closed. `dead_workers`: a worker's lease has
     ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in has not fired, or a
     batch is not completed. `deltas`: counters
-    are to be folded. `schedule_runs`: a schedule's run goes on.
+    are to be folded. `schedule_runs`: a schedule's run goes on. `database_time`: when it was read.
     """
 
     claimable: bool
@@ -33,6 +34,7 @@ class PendingWork(NamedTuple):
     fan_ins: bool
     deltas: bool
     schedule_runs: bool
+    database_time: datetime | None
 
 
 def read_pending_work(
@@ -48,20 +50,20 @@ def read_pending_work(
     ranges: list[Range] = []
     for priority in Priority if claims else ():
         ranges += firm_ranges(priority.value, 0, 0)
-    alone = dialect.pending_work_sql(ranges, wanted, _conditions())
+    alone = dialect.pending_work_sql(ranges, wanted, _columns())
     if alone is not None:
         return PendingWork(*fetch_pipelined(*alone)[0])
 
     def read() -> PendingWork:
         has_work = bool(ranges) and dialect.firms_with_work(ranges, wanted, 1) is not None
-        (answers,) = fetch(f"SELECT {', '.join(_conditions())}", [])
-        return PendingWork(has_work, *map(bool, answers))
+        ((*answers, now),) = fetch(f"SELECT {', '.join(_columns())}", [])
+        return PendingWork._make([has_work, *map(bool, answers), dialect.read_time(now)])
 
     return reading(read)
 
 
-def _conditions() -> list[str]:
-    """Return the conditions of all fields but `claimable`, in their order."""
+def _columns() -> list[str]:
+    """Return the SQL of all fields but `claimable`, in their order."""
     now = dialects.current().now_sql()
     return [
         "EXISTS (SELECT 1 FROM jobs_jobqueue q WHERE q.waiting)",
@@ -82,4 +84,5 @@ def _conditions() -> list[str]:
         ),
         "EXISTS (SELECT 1 FROM jobs_jobminutedelta)",
         "EXISTS (SELECT 1 FROM jobs_schedulerun r WHERE r.finished_at IS NULL)",
+        now,
     ]

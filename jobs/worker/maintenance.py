@@ -174,8 +174,12 @@ class Maintenance:
         outage = Outage(self._state.rng, self._state.halt)
         while not self._state.halt.wait(SWEEP_SECONDS * self._jitter()):
             pending = self._try("read_pending_work", self._pending_work.for_maintenance, outage)
+            if pending is None:
+                continue
+            # Also while nobody looks dead: a jump shows only against a time from before it.
+            self._rescue_guard.observe(pending.database_time)
             for task in self._tasks:
-                if pending is not None and task.is_due(pending):
+                if task.is_due(pending):
                     self._try(task.name, task.run, outage)
                     task.next_at = time.monotonic() + task.every_seconds * self._jitter()
         connection.close()

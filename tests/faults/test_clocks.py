@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -14,7 +15,9 @@ from jobs.engine.outcomes import Completed
 from jobs.engine.rescue import RescueReport, rescue
 from jobs.models import Worker
 from jobs.states import Status
-from jobs.worker.maintenance import RescueGuard
+from jobs.worker.maintenance import Maintenance, RescueGuard
+from jobs.worker.pending_work import PendingWorkReader
+from jobs.worker.state import SharedState
 from tests.queue_kit import finish, later, new_worker, take_started
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
@@ -79,6 +82,34 @@ def test_a_worker_rescued_too_early_since_the_clock_jumped_ahead_changes_nothing
         assert finish(held, Completed({"late": True})).stale
         finish(again, Completed({}))
     assert queue.row(job_id).status == Status.COMPLETED
+    queue.check()
+
+
+@pytest.mark.req("J-09", "J-14")
+def test_a_worker_that_has_seen_nobody_dead_notices_that_the_clock_jumps_ahead(
+    queue: Scenario, settled_database: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue.add()
+    held = take_started(new_worker())
+    state = SharedState()
+    maintenance = Maintenance(state, PendingWorkReader())
+    jump = ExitStack()
+    waits = iter([lambda: None, lambda: jump.enter_context(later(JUMP_SECONDS))])
+
+    def wait(_: float) -> bool:
+        """Let the clock jump between two rounds of maintenance, and end the third."""
+        time.sleep(lease_seconds() / 6)
+        between = next(waits, None)
+        if between is not None:
+            between()
+        return between is None
+
+    monkeypatch.setattr(state.halt, "wait", wait)
+    with jump:
+        maintenance._loop()
+        assert Worker.objects.filter(dead_at__isnull=True).count() == 1
+        assert not finish(held, Completed({})).stale
+    assert queue.row(held.job_id).attempts == 1
     queue.check()
 
 

@@ -228,9 +228,9 @@ class Dialect(ABC):
 
     @abstractmethod
     def pending_work_sql(
-        self, ranges: Sequence[Range], wanted: ClaimFilter, conditions: Sequence[str]
+        self, ranges: Sequence[Range], wanted: ClaimFilter, columns: Sequence[str]
     ) -> Statement | None:
-        """Return one statement that says whether a firm has work and which conditions hold.
+        """Return one statement that says whether a firm has work, and these columns.
 
         None where the firm scan takes several statements.
         """

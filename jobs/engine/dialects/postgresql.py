@@ -241,11 +241,11 @@ class PostgresDialect(Dialect):
         return f"(VALUES ({values})) AS {alias} ({', '.join(columns)})"
 
     def pending_work_sql(
-        self, ranges: Sequence[Range], wanted: ClaimFilter, conditions: Sequence[str]
+        self, ranges: Sequence[Range], wanted: ClaimFilter, columns: Sequence[str]
     ) -> Statement | None:
         """Return one SELECT."""
         firms, params = postgresql_claim.scan(ranges, wanted, 1)
-        answers = ", ".join([f"EXISTS ({firms})", *conditions])
+        answers = ", ".join([f"EXISTS ({firms})", *columns])
         return f"SELECT {answers}", params
 
     def rls_bypass_sql(self, alias: str) -> str:

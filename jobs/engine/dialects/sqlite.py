@@ -221,7 +221,7 @@ class SqliteDialect(Dialect):
         return f"(SELECT {', '.join(f'%s AS {name}' for name in columns)}) AS {alias}"
 
     def pending_work_sql(
-        self, ranges: Sequence[Range], wanted: ClaimFilter, conditions: Sequence[str]
+        self, ranges: Sequence[Range], wanted: ClaimFilter, columns: Sequence[str]
     ) -> Statement | None:
         """Return nothing: lanes are scanned one statement at a time."""
         return None

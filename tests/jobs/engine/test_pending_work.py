@@ -22,22 +22,27 @@ from tests.support.backlog import fill, make_firms
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-08", "W-02")]
 
-NOTHING = PendingWork(*[False] * len(PendingWork._fields))
+NOTHING = PendingWork._make([*[False] * (len(PendingWork._fields) - 1), None])
 
 Add = Callable[..., Any]
 
 
+def seen(**options: Any) -> PendingWork:
+    """Return what there is to do, whenever it was read."""
+    return read_pending_work(**options)._replace(database_time=None)
+
+
 def test_an_empty_queue_asks_for_nothing(firm: Firm) -> None:
-    assert read_pending_work() == NOTHING
+    assert seen() == NOTHING
 
 
 def test_a_job_that_may_run_now_is_seen_by_those_who_serve_it(add: Add) -> None:
     add()
-    assert read_pending_work() == NOTHING._replace(claimable=True)
-    assert read_pending_work(job_types=["test.locked"]) == NOTHING
-    assert read_pending_work(categories=["export"]) == NOTHING
+    assert seen() == NOTHING._replace(claimable=True)
+    assert seen(job_types=["test.locked"]) == NOTHING
+    assert seen(categories=["export"]) == NOTHING
     take_one()
-    assert read_pending_work() == NOTHING
+    assert seen() == NOTHING
 
 
 def test_maintenance_does_not_read_what_there_is_to_claim(add: Add) -> None:
@@ -46,13 +51,18 @@ def test_maintenance_does_not_read_what_there_is_to_claim(add: Add) -> None:
     add("test.locked", "key")
     with later(31):
         assert read_pending_work().claimable
-        assert read_pending_work(claims=False) == NOTHING._replace(expiring=True, waiting=True)
+        assert seen(claims=False) == NOTHING._replace(expiring=True, waiting=True)
         assert PendingWorkReader().for_maintenance() == read_pending_work(claims=False)
+
+
+def test_it_says_when_it_was_read(firm: Firm) -> None:
+    with later(31) as now:
+        assert read_pending_work().database_time == now
 
 
 def test_a_job_for_later_is_seen_when_its_time_comes(add: Add) -> None:
     add(delay=60)
-    assert read_pending_work() == NOTHING
+    assert seen() == NOTHING
     with later(61):
         assert read_pending_work().claimable
 
@@ -60,14 +70,14 @@ def test_a_job_for_later_is_seen_when_its_time_comes(add: Add) -> None:
 def test_a_job_that_waits_for_a_lock(add: Add) -> None:
     add("test.locked", "key")
     add("test.locked", "key")
-    assert read_pending_work() == NOTHING._replace(claimable=True, waiting=True)
+    assert seen() == NOTHING._replace(claimable=True, waiting=True)
 
 
 def test_a_job_whose_time_is_over(add: Add) -> None:
     add(expires_at=database_now() + timedelta(seconds=30))
     assert not read_pending_work().expiring
     with later(31):
-        assert read_pending_work() == NOTHING._replace(expiring=True)
+        assert seen() == NOTHING._replace(expiring=True)
 
 
 def limit_running(firm: Firm) -> None:
@@ -85,7 +95,7 @@ def limit_running(firm: Firm) -> None:
 )
 def test_whatever_holds_jobs_back(firm: Firm, hold_back: Callable[[Firm], object]) -> None:
     hold_back(firm)
-    assert read_pending_work() == NOTHING._replace(limited=True)
+    assert seen() == NOTHING._replace(limited=True)
 
 
 def test_a_breaker_that_is_not_closed(firm: Firm) -> None:
@@ -93,23 +103,23 @@ def test_a_breaker_that_is_not_closed(firm: Firm) -> None:
         CircuitBreaker.objects.create(
             firm=firm, job_type="test.work", state=BreakerState.OPEN, window_ends_at=database_now()
         )
-    assert read_pending_work() == NOTHING._replace(open_breakers=True, limited=True)
+    assert seen() == NOTHING._replace(open_breakers=True, limited=True)
 
 
 def test_a_worker_whose_lease_is_over(firm: Firm) -> None:
     new_worker()
-    assert read_pending_work() == NOTHING
+    assert seen() == NOTHING
     with later(3600):
-        assert read_pending_work() == NOTHING._replace(dead_workers=True)
+        assert seen() == NOTHING._replace(dead_workers=True)
 
 
 def test_a_schedule_that_is_due(firm: Firm) -> None:
     with all_firms("test"):
         row = Schedule.objects.create(firm=firm, name="x", job_type="noop", interval_seconds=60)
         Schedule.objects.filter(pk=row.pk).update(next_run_at=database_now() + timedelta(hours=1))
-    assert read_pending_work() == NOTHING
+    assert seen() == NOTHING
     with later(3601):
-        assert read_pending_work() == NOTHING._replace(due_schedules=True)
+        assert seen() == NOTHING._replace(due_schedules=True)
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="counts round trips to a server")
