@@ -177,7 +177,7 @@ def _check_until(until: object) -> None:
     """
     if not isinstance(until, datetime):
         raise TypeError(f"Snooze(until=) takes an aware datetime, not {type(until).__name__}")
-    if until.tzinfo is None:
+    if until.utcoffset() is None:
         raise ValueError("Snooze(until=) takes an aware datetime")
     if not is_in_range(until):
         raise ValueError(f"Snooze(until=) takes {YEARS}, not {until.year}")

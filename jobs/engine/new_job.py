@@ -226,10 +226,13 @@ def _max_wait(declared: JobType, spec: EnqueueSpec) -> float:
 
 
 def _seconds(declared: JobType, name: str, wait: timedelta | float) -> float:
+    if isinstance(wait, timedelta):
+        return wait.total_seconds()
+    # As where a type declares it: a text, or True, is a slip of its writer.
+    if not isinstance(wait, int | float) or isinstance(wait, bool):
+        message = f"must be a timedelta or a number of seconds, not {type(wait).__name__}"
+        raise PayloadInvalid(declared.name, [Fault(name, "wrong_type", message)])
     try:
-        return wait.total_seconds() if isinstance(wait, timedelta) else float(wait)
+        return float(wait)
     except OverflowError:
         return math.inf
-    except (TypeError, ValueError) as error:
-        fault = Fault(name, "wrong_type", "must be a timedelta or a number of seconds")
-        raise PayloadInvalid(declared.name, [fault]) from error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import UserDict
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
+from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from jobs.errors import (
     Fault,
     LockInvalid,
     PayloadInvalid,
+    Snooze,
     UnknownJob,
 )
 from jobs.models import JobQueue, Pause, RateLimit
@@ -165,6 +167,37 @@ def test_seconds_are_a_number(firm: Firm) -> None:
         acquire_lock("key", minute, firm=firm)
     with pytest.raises(ArgumentsInvalid, match=r"^per_seconds: must be a number$"):
         set_rate_limit("noop", 1, minute, firm=firm)
+
+
+@pytest.mark.parametrize("name", ["delay", "unique_for", "max_wait"])
+@pytest.mark.parametrize("wrong", ["5", b"5", True, Decimal(5), [5]])
+def test_a_span_is_a_timedelta_or_a_number(firm: Firm, name: str, wrong: Any) -> None:
+    options: dict[str, Any] = {name: wrong}
+    if name == "max_wait":
+        options |= {"on_conflict": "debounce", "idempotency_key": "key"}
+    with pytest.raises(PayloadInvalid) as caught:
+        enqueue("noop", firm=firm, **options)
+    message = f"must be a timedelta or a number of seconds, not {type(wrong).__name__}"
+    assert caught.value.errors == [{"field": name, "code": "wrong_type", "message": message}]
+    assert rows(JobQueue) == []
+
+
+class Nowhere(tzinfo):
+    """A zone that knows no offset, as the base class allows."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        return None
+
+
+@pytest.mark.parametrize("name", ["at", "expires_at"])
+def test_a_time_whose_zone_knows_no_offset_has_none(firm: Firm, name: str) -> None:
+    moment: dict[str, Any] = {name: datetime(2030, 1, 1, tzinfo=Nowhere())}
+    with pytest.raises(PayloadInvalid, match=f"{name}: must carry a time zone$"):
+        enqueue("noop", firm=firm, **moment)
+    with pytest.raises(ArgumentsInvalid, match=r"^until: must carry a time zone$"):
+        pause(firm=firm, reason="away", until=moment[name])
+    with pytest.raises(ValueError, match="takes an aware datetime"):
+        Snooze(until=moment[name])
 
 
 @pytest.mark.parametrize(
