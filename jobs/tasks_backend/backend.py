@@ -10,7 +10,7 @@ from django.utils.module_loading import import_string
 
 from jobs.engine.enqueue import enqueue
 from jobs.engine.job_arguments import MAX_ATTEMPTS
-from jobs.engine.value_faults import number_faults
+from jobs.engine.value_faults import moment_faults, number_faults
 from jobs.registry.declaration import MAX_QUEUE_NAME_LENGTH, is_name
 from jobs.tasks_backend.calls import (
     find_result,
@@ -65,6 +65,10 @@ class MailroomBackend(BaseTaskBackend):
         Raises:
             InvalidTask: saying why.
         """
+        faults = [] if task.run_after is None else moment_faults("run_after", task.run_after)
+        # The framework itself refuses a time without a zone, but asks even a text for its zone.
+        if faults and faults[0].code != "naive_time":
+            raise InvalidTask(f"run_after {faults[0].message}.")
         super().validate_task(task)
         if number_faults("max_attempts", max_attempts_of(task), 1, MAX_ATTEMPTS):
             raise InvalidTask(f"max_attempts must be a whole number from 1 to {MAX_ATTEMPTS}.")

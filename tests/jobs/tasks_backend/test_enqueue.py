@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -271,6 +271,21 @@ def test_a_function_inside_another_is_refused():
 def test_a_naive_time_is_refused():
     with pytest.raises(InvalidTask, match="aware"):
         tasks.noop.using(run_after=datetime(2026, 1, 1))  # noqa: DTZ001 - the point
+
+
+@pytest.mark.parametrize(
+    ("moment", "told"),
+    [
+        ("2026-01-01T00:00:00Z", "must be a datetime"),
+        (date(2026, 1, 1), "must be a datetime"),
+        (datetime(9999, 1, 1, tzinfo=UTC), "must lie in a year from 1970 to 9000"),
+    ],
+)
+def test_a_time_to_run_after_that_is_none_is_refused_by_its_name(
+    firm: Firm, moment: Any, told: str
+) -> None:
+    with pytest.raises(InvalidTask, match=rf"^run_after {told}\.$"):
+        tasks.noop.using(run_after=moment)
 
 
 def test_a_task_is_checked_again_when_it_is_enqueued():
