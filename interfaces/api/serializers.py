@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from django.http import QueryDict
@@ -112,6 +112,10 @@ class MomentField(serializers.DateTimeField):
     """A time, ISO 8601; without a zone it is UTC."""
 
     default_error_messages = {"out_of_range": f"Give {YEARS}."}
+
+    def __init__(self, **options: Any) -> None:
+        # Not the zone of the settings, which whoever calls does not know.
+        super().__init__(default_timezone=UTC, **options)
 
     def to_internal_value(self, value: Any) -> datetime:
         """Return the aware time."""

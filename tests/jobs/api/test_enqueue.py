@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from django.utils import timezone
 from pydantic import AfterValidator
 
 from jobs import registry
@@ -52,6 +54,17 @@ def test_a_job_is_enqueued_and_written_down(developer: Api, acme: FirmRows) -> N
         "api",
         "asked for by the customer",
     )
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
+def test_a_time_without_a_zone_is_utc_whatever_the_projects_own(developer: Api, zone: str) -> None:
+    with timezone.override(ZoneInfo(zone)):
+        bare, zoned = (
+            developer.post("jobs/", {"job_type": "noop", "at": f"2099-01-31T09:00:00{end}"}).json()
+            for end in ("", "+05:45")
+        )
+    assert bare["scheduled_at"] == "2099-01-31T09:00:00.000Z"
+    assert zoned["scheduled_at"] == "2099-01-31T03:15:00.000Z"
 
 
 @pytest.mark.req("J-20")
