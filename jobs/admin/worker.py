@@ -11,7 +11,6 @@ from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
-from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -20,6 +19,7 @@ from interfaces.admin.operations import Operation, OperationForm, OptionalReason
 from jobs import VERSION
 from jobs.admin.base import LABELS, age_column, job_url
 from jobs.admin.operations import QueueOperation
+from jobs.engine.clock import database_now
 from jobs.models import Worker
 from jobs.operations import workers
 from jobs.queries.lists import newest_version, running_jobs
@@ -34,10 +34,10 @@ ASKED: dict[str, str] = {
 }
 
 
-def _state(worker: Worker) -> str:
+def _state(worker: Any) -> str:
     if worker.dead_at is not None:
         return WorkerState.DEAD
-    return WorkerState.LIVE if worker.lease_expires_at > timezone.now() else WorkerState.SILENT
+    return WorkerState.LIVE if worker.lease_expires_at > worker.read_at else WorkerState.SILENT
 
 
 def _version(worker: Worker) -> SafeString | str:
@@ -96,7 +96,7 @@ class HostForm(OperationForm):
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Offer the hosts of live workers."""
-        live = Worker.objects.filter(dead_at__isnull=True, lease_expires_at__gt=timezone.now())
+        live = Worker.objects.filter(dead_at__isnull=True, lease_expires_at__gt=database_now())
         hosts = live.order_by("host").values_list("host", flat=True).distinct()
         cast("forms.ChoiceField", self.fields["host"]).choices = [(host, host) for host in hosts]
 
@@ -194,8 +194,8 @@ class WorkerAdmin(TenantOperationsAdmin):
 
 
 def _complete(shown: Iterable[Any]) -> None:
-    """Leave out the jobs that have ended since, and note the newest version."""
-    running, newest = running_jobs(shown), newest_version()
+    """Leave out the jobs that have ended since, and note the newest version and the database's time."""
+    running, newest, read_at = running_jobs(shown), newest_version(), database_now()
     for worker in shown:
-        worker.newest = newest
+        worker.newest, worker.read_at = newest, read_at
         worker.running = running[worker.pk]

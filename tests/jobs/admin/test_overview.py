@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -13,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from jobs.admin.job import JobAdmin
-from jobs.engine.clock import stopped_at
+from jobs.engine.clock import database_now, stopped_at
 from jobs.models import Attempt, JobQueue, Pause, Worker
 from jobs.operations.dead_letters import reprocess
 from jobs.queries import recent_counts
@@ -248,6 +249,19 @@ def test_a_silent_and_a_dead_worker_look_different(staff: Client, live_worker: W
     live_worker.dead_at = now
     live_worker.save()
     assert "dead" in staff.get(address).content.decode()
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_worker_is_live_whatever_the_clock_of_the_machine_that_shows_it(
+    staff: Client, live_worker: Worker, hours: int
+) -> None:
+    workers = reverse("admin:jobs_worker_changelist")
+    live_worker.lease_expires_at = database_now() + timedelta(seconds=60 * hours)
+    live_worker.save()
+    with time_machine.travel(timezone.now() + timedelta(hours=hours)):
+        listed, asked = (staff.get(workers + end).content.decode() for end in ("", "host/"))
+    assert ("silent" in listed) == (hours < 0)
+    assert (f">{live_worker.host}</option>" in asked) == (hours > 0)
 
 
 @pytest.mark.req("W-05")
