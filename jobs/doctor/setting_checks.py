@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import psycopg
 from django.apps import apps
@@ -39,7 +40,7 @@ SCOPE_MIDDLEWARE = "tenants.middleware.FirmScopeMiddleware"
 @register(TAG)
 def check_values(**_: Any) -> list[CheckMessage]:
     """Return what is wrong with the values of the queue's settings."""
-    return [*_numbers(), *_proxies(), *_keys(), *_listening(), *_times(), *_hooks()]
+    return [*_numbers(), *_proxies(), *_keys(), *_listening(), *_times(), *_zones(), *_hooks()]
 
 
 @register()
@@ -106,6 +107,17 @@ def _times() -> Iterator[CheckMessage]:
         yield Error(
             f"On SQLite the queue keeps times in UTC: the default database's TIME_ZONE is {zone!r}.",
             hint='Leave TIME_ZONE out of DATABASES["default"]; that of the settings may be any.',
+            id="jobs.E006",
+        )
+
+
+def _zones() -> Iterator[CheckMessage]:
+    try:
+        ZoneInfo("UTC")
+    except ZoneInfoNotFoundError:
+        yield Error(
+            "The queue needs the names of time zones, of which this machine has none, not even UTC.",
+            hint="pip install tzdata, or the system's package of that name.",
             id="jobs.E006",
         )
 

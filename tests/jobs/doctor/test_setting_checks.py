@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import zoneinfo
 from typing import Any
 
 import pytest
@@ -126,6 +128,24 @@ def test_the_texts_of_sqlite_are_times_in_utc(
     is_wrong = connection.vendor == "sqlite" and zone == "America/New_York"
     told = "On SQLite the queue keeps times in UTC: the default database's TIME_ZONE is 'America/New_York'."
     assert said() == ({"jobs.E006": told} if is_wrong else {})
+
+
+def test_a_machine_without_time_zones_is_told_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "tzdata", None)
+    before = zoneinfo.TZPATH
+    zoneinfo.reset_tzpath(to=[])
+    zoneinfo.ZoneInfo.clear_cache()
+    try:
+        told = said()
+    finally:
+        zoneinfo.reset_tzpath(to=before)
+        zoneinfo.ZoneInfo.clear_cache()
+    assert told == {
+        "jobs.E006": "The queue needs the names of time zones, of which this machine has none, not even UTC."
+    }
+    assert said() == {}
 
 
 @pytest.mark.parametrize(
