@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.states import BreakerState
 
 MAX_COOLDOWN_SECONDS = 900.0
@@ -54,8 +55,8 @@ class Breaker:
             raise ValueError("failure_rate must be above 0 and at most 1")
         if self.min_attempts < 1:
             raise ValueError("min_attempts must be at least 1")
-        if not 0 < self.window_seconds < float("inf"):
-            raise ValueError("window_seconds must be above zero")
+        if not 0 < self.window_seconds <= LONGEST_WAIT_SECONDS:
+            raise ValueError(f"window_seconds must be above 0 and at most {LONGEST_WAIT_SECONDS:,}")
         if not 0 < self.cooldown_seconds <= MAX_COOLDOWN_SECONDS:
             raise ValueError(
                 f"cooldown_seconds must be above 0 and at most {MAX_COOLDOWN_SECONDS:g}"

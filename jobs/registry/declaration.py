@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
+import math
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -166,10 +167,13 @@ def is_name(text: str, most: int) -> bool:
 
 
 def _check_numbers(job_type: JobType) -> None:
-    # A comparison with NaN is false.
-    if not job_type.timeout_seconds > 0 or job_type.lock_limit < 1:
-        raise ValueError(f"{job_type.name}: timeout_seconds and lock_limit must be above zero")
-    if job_type.lock_limit > MAX_LOCK_LIMIT:
+    # Infinity is a time that never comes; a comparison with NaN is false.
+    timeout = job_type.timeout_seconds
+    if not (0 < timeout <= LONGEST_WAIT_SECONDS or timeout == math.inf):
+        raise ValueError(
+            f"{job_type.name}: timeout_seconds must be above 0 and at most {LONGEST_WAIT_SECONDS:,} seconds"
+        )
+    if not 1 <= job_type.lock_limit <= MAX_LOCK_LIMIT:
         raise ValueError(f"{job_type.name}: lock_limit must be from 1 to {MAX_LOCK_LIMIT:,}")
     if isinstance(job_type.limit_units, int) and job_type.limit_units < 1:
         raise ValueError(f"{job_type.name}: limit_units must be above zero")

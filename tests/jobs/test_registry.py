@@ -103,6 +103,11 @@ def test_importing_the_same_handler_again_is_harmless(job_types):
         ({"version": "1.0", "upcasters": {"1.0": dict}}, "upcaster from the current version"),
         ({"timeout_seconds": 0}, "timeout_seconds"),
         ({"timeout_seconds": float("nan")}, "timeout_seconds"),
+        (
+            {"timeout_seconds": 10**400},
+            "timeout_seconds must be above 0 and at most 3,162,240,000 seconds",
+        ),
+        ({"lock_limit": 0}, "^test.greet: lock_limit must be from 1 to 32,767"),
         ({"lock_limit": 0}, "lock_limit"),
         ({"lock_counted_by": "key"}, "lock_counted_by must be firm or all_firms"),
         ({"queue": ""}, "queue must have 1 to 100"),

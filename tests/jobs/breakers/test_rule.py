@@ -39,6 +39,7 @@ def after_all(circuit: Circuit, fingerprints: list[str | None], rule: Breaker) -
         {"min_attempts": 0},
         {"window_seconds": 0},
         {"window_seconds": float("inf")},
+        {"window_seconds": 1e12},
         {"cooldown_seconds": 0},
         {"cooldown_seconds": 901},
     ],
