@@ -13,7 +13,7 @@ from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from jobs import registry
-from jobs.breaker import Breaker, Circuit
+from jobs.breaker import MAX_COOLDOWN_SECONDS, Breaker, Circuit
 from jobs.engine import dialects
 from jobs.engine.claim import Claim, InFlightJob
 from jobs.engine.dialects import Column
@@ -29,8 +29,9 @@ PROBE_TIMEOUT_SECONDS = 30.0
 # One that needs a probe for that long has no job left to hold back.
 IDLE_SECONDS = 86_400.0
 
+# No cooldown ends after `{latest}`: where one seems to, the clock was put back.
 NEEDS_PROBE = """(
-    (b.state = 'open' AND b.probe_at <= {now})
+    (b.state = 'open' AND (b.probe_at <= {now} OR b.probe_at > {latest}))
     OR (b.state = 'half_open' AND NOT EXISTS (
         SELECT 1 FROM jobs_jobqueue j WHERE j.job_id = b.probe_job_id
           AND (j.status IN ('claimed', 'processing')
@@ -146,7 +147,10 @@ def send_probes() -> int:
     chosen jobs ready.
     """
     dialect = dialects.current()
-    needs_probe = NEEDS_PROBE.format(now=dialect.now_sql())
+    now = dialect.now_sql()
+    # A second more: who has just opened one may have a time after this statement's.
+    latest = dialect.after_sql(now, str(MAX_COOLDOWN_SECONDS + 1))
+    needs_probe = NEEDS_PROBE.format(now=now, latest=latest)
     needed = f"SELECT 1 FROM jobs_circuitbreaker b WHERE {needs_probe} LIMIT 1"
     if not reading(lambda: fetch(needed, [])):
         return 0

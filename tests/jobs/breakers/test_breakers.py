@@ -142,6 +142,17 @@ def test_after_the_cooldown_one_job_is_tried_and_when_it_completes_all_follow(ad
         assert len(take()) == 6
 
 
+@pytest.mark.usefixtures("stopped_clock")
+def test_a_clock_that_is_put_back_does_not_keep_it_open(add):
+    add(4)
+    trip()
+    with later(-3600):
+        waiting = add(1)
+        chores()
+        assert [probe.job_id for probe in take()] == waiting
+        assert breaker().state == "half_open"
+
+
 def test_a_probe_that_fails_opens_it_for_twice_as_long(add):
     add(5)
     trip()
