@@ -225,7 +225,7 @@ def _max_wait(declared: JobType, spec: EnqueueSpec) -> float:
     raise PayloadInvalid(declared.name, [fault])
 
 
-def _seconds(declared: JobType, name: str, wait: timedelta | float) -> float:
+def _seconds(declared: JobType, name: str, wait: object) -> float:
     if isinstance(wait, timedelta):
         return wait.total_seconds()
     # As where a type declares it: a text, or True, is a slip of its writer.
