@@ -59,7 +59,7 @@ class Sweep:
         """Admit from the next groups; return the number of jobs admitted."""
         if self.after == FIRST_GROUP:
             self._left, self._steps = self._steps, 0
-        candidates, self.after = reading(lambda: candidates_after(self.after))
+        candidates, self.after = reading(lambda: _candidates_with_room(self.after))
         by_firm = _by_firm(candidates)
         # Firms are visited in random order, and each step may be the one that shares out scarce
         # tokens of all firms: otherwise the same firms would always find them. So with slots.
@@ -99,6 +99,32 @@ def _candidates_for(released: ReleasedCapacity) -> list[Candidate]:
     # All groups of a firm share its cap.
     capped = {candidate.group for candidate in of_keys if candidate.capped}
     return of_keys + candidates_of_firms(released.groups | capped)
+
+
+def _candidates_with_room(after: WaitingGroup) -> tuple[list[Candidate], WaitingGroup]:
+    """Return the candidates of the next groups, less those of firms whose cap leaves no room.
+
+    Such a firm must not come first for the tokens of all firms, and have them saved up for it.
+    """
+    candidates, last = candidates_after(after)
+    capped = {candidate.group.firm_id for candidate in candidates if candidate.capped}
+    full = _full_firms(capped) if capped else set()
+    return [one for one in candidates if one.group.firm_id not in full], last
+
+
+def _full_firms(firm_ids: Iterable[int]) -> set[int]:
+    rows, params = dialects.current().rows_sql(
+        "r", {"id": Column.BIGINT}, [(firm_id,) for firm_id in sorted(firm_ids)]
+    )
+    found = fetch(
+        f"""
+        SELECT f.id FROM {rows} JOIN tenants_firm f ON f.id = r.id
+        WHERE f.running_cap <= (
+            SELECT count(*) FROM jobs_jobqueue q WHERE {COUNTED} AND q.firm_id = f.id)
+        """,
+        params,
+    )
+    return {firm_id for (firm_id,) in found}
 
 
 def _by_firm(candidates: Iterable[Candidate]) -> dict[int, list[Candidate]]:

@@ -124,6 +124,24 @@ def test_firms_that_one_step_of_the_sweep_does_not_reach_are_not_starved(
     assert min(fleet.units[firm.pk], fleet.units[other_firm.pk]) >= 5
 
 
+@pytest.mark.parametrize("cap", [0, 1])
+def test_nothing_is_saved_up_for_a_firm_whose_cap_leaves_no_room(firm, other_firm, add, now, cap):
+    set_rate_limit("test.work", 1, 1, burst=1, **ALL_FIRMS)
+    Firm.objects.filter(pk=firm.pk).update(running_cap=cap)
+    add("test.other")
+    with stopped_at(now):
+        sweep()
+        # What the cap lets run runs on.
+        assert len(take(100)) == cap
+        add()
+        for _ in range(50):
+            add(firm=other_firm)
+    fleet = Fleet(now)
+    fleet.work(40)
+    # Each start is seen a sweep late. Half of it, were each second turn the other firm's.
+    assert fleet.units[other_firm.pk] >= 26
+
+
 def test_firms_have_their_own_limits_besides(firm, other_firm, add, now):
     set_rate_limit("test.work", 10, 60, **ALL_FIRMS)
     set_rate_limit("test.work", 2, 60, firm=firm)
