@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def _measure(arguments: tuple[str, ...]) -> dict[str, Any]:
-    from jobs.benchmarks.scenarios import SCENARIOS
+    from jobs.management.benchmarks.scenarios import SCENARIOS
     from jobs.management.commands.bench_queue import Command, print_report
     from tests.support.databases import database_url
 

@@ -10,12 +10,12 @@ import pytest
 from django.db import connection
 from django.db.models import F, Func
 
-from jobs.benchmarks import rows
-from jobs.benchmarks.rows import Kind
 from jobs.engine import backlog as engine_backlog
 from jobs.engine.claim import claim
 from jobs.engine.dialects.base import Statement
 from jobs.engine.fair_share import FairShare
+from jobs.management.benchmarks import rows
+from jobs.management.benchmarks.rows import Kind
 from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue_many, pause
 from tenants.models import Firm

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from django.db import connection
 
-from jobs.benchmarks import rows
-from jobs.benchmarks.rows import Kind
-from jobs.benchmarks.scenario import jain
 from jobs.engine.claim import Claim, claim
 from jobs.engine.fair_share import FairShare
+from jobs.management.benchmarks import rows
+from jobs.management.benchmarks.rows import Kind
+from jobs.management.benchmarks.scenario import jain
 from tenants.models import Firm
 from tests.queue_kit import new_worker
 

@@ -11,10 +11,10 @@ from django.core.management.base import CommandError, CommandParser
 from rich.table import Column
 
 from interfaces.commands import JsonCommand
-from jobs.benchmarks.firms import own_firms, refuse_shared_database
-from jobs.benchmarks.scenario import Plan, Scenario, report
-from jobs.benchmarks.scenarios import SCENARIOS
 from jobs.management.arguments import count
+from jobs.management.benchmarks.firms import own_firms, refuse_shared_database
+from jobs.management.benchmarks.scenario import Plan, Scenario, report
+from jobs.management.benchmarks.scenarios import SCENARIOS
 from jobs.management.subcommand import refusals
 
 EXIT_INTERRUPTED = 130

@@ -18,11 +18,11 @@ from django.apps import apps
 from django.db import connection
 from django.utils import timezone
 
-from jobs.benchmarks import claim
-from jobs.benchmarks.firms import FIRM_NAME, make_firms, own_firms
-from jobs.benchmarks.scenario import Figures, Plan
-from jobs.benchmarks.scenarios import SCENARIOS
-from jobs.benchmarks.workers import serving
+from jobs.management.benchmarks import claim
+from jobs.management.benchmarks.firms import FIRM_NAME, make_firms, own_firms
+from jobs.management.benchmarks.scenario import Figures, Plan
+from jobs.management.benchmarks.scenarios import SCENARIOS
+from jobs.management.benchmarks.workers import serving
 from jobs.models import JobMinute, JobMinuteDelta, JobQueue, Worker, WorkerVersion
 from jobs.queue import enqueue, pause, resume
 from jobs.states import Status

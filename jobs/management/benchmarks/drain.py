@@ -8,15 +8,20 @@ from statistics import median
 
 from django.db import connection
 
-from jobs.benchmarks import raw, rows
-from jobs.benchmarks.firms import clear, make_firms
-from jobs.benchmarks.processor import PROC, context_switches, processor_seconds, server_pids
-from jobs.benchmarks.scenario import Figures, Plan
-from jobs.benchmarks.workers import serving
 from jobs.engine.dialects.base import CLAIM_COLUMNS
 from jobs.engine.wakeup import main_conninfo, wake
 from jobs.errors import BenchmarkFailed
 from jobs.job_handlers import BENCH_WRITE_JOB_TYPE
+from jobs.management.benchmarks import raw, rows
+from jobs.management.benchmarks.firms import clear, make_firms
+from jobs.management.benchmarks.processor import (
+    PROC,
+    context_switches,
+    processor_seconds,
+    server_pids,
+)
+from jobs.management.benchmarks.scenario import Figures, Plan
+from jobs.management.benchmarks.workers import serving
 from jobs.states import Category
 
 KIND = rows.Kind(job_type=BENCH_WRITE_JOB_TYPE)

@@ -8,13 +8,13 @@ from typing import Any
 
 from uuid_utils.compat import uuid7
 
-from jobs.benchmarks import rows
-from jobs.benchmarks.firms import make_firms
-from jobs.benchmarks.rows import Kind
-from jobs.benchmarks.scenario import Figures, Plan, jain, percentile
 from jobs.engine.claim import claim
 from jobs.engine.fair_share import FairShare
 from jobs.job_handlers import BENCH_JOB_TYPE
+from jobs.management.benchmarks import rows
+from jobs.management.benchmarks.firms import make_firms
+from jobs.management.benchmarks.rows import Kind
+from jobs.management.benchmarks.scenario import Figures, Plan, jain, percentile
 
 # How much a worker claims at once.
 BATCHES = (1, 10, 100, 500)

@@ -13,11 +13,11 @@ from typing import Any
 import psycopg
 from django.db import connection
 
-from jobs.benchmarks import raw
-from jobs.benchmarks.firms import clear, make_firms
-from jobs.benchmarks.scenario import Figures, Plan, percentile
 from jobs.engine.wakeup import main_conninfo
 from jobs.job_handlers import BENCH_JOB_TYPE
+from jobs.management.benchmarks import raw
+from jobs.management.benchmarks.firms import clear, make_firms
+from jobs.management.benchmarks.scenario import Figures, Plan, percentile
 from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 

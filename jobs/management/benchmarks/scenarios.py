@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from jobs.benchmarks.claim import measure_claim
-from jobs.benchmarks.drain import measure_drain
-from jobs.benchmarks.enqueue import measure_enqueue
-from jobs.benchmarks.fairness import measure_fairness
-from jobs.benchmarks.latency import measure_latency
-from jobs.benchmarks.locks import measure_locks
-from jobs.benchmarks.scenario import Scenario
+from jobs.management.benchmarks.claim import measure_claim
+from jobs.management.benchmarks.drain import measure_drain
+from jobs.management.benchmarks.enqueue import measure_enqueue
+from jobs.management.benchmarks.fairness import measure_fairness
+from jobs.management.benchmarks.latency import measure_latency
+from jobs.management.benchmarks.locks import measure_locks
+from jobs.management.benchmarks.scenario import Scenario
 
 _ALL = (
     Scenario(

@@ -10,11 +10,11 @@ from random import SystemRandom
 
 from django.db import connection
 
-from jobs.benchmarks import rows
-from jobs.benchmarks.firms import make_firms
-from jobs.benchmarks.scenario import Figures, Plan, percentile
-from jobs.benchmarks.workers import serving
 from jobs.job_handlers import BENCH_JOB_TYPE
+from jobs.management.benchmarks import rows
+from jobs.management.benchmarks.firms import make_firms
+from jobs.management.benchmarks.scenario import Figures, Plan, percentile
+from jobs.management.benchmarks.workers import serving
 from jobs.queue import enqueue
 
 # Seconds between two jobs: long enough for the worker to be idle, random against its intervals.

@@ -13,14 +13,14 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from jobs.benchmarks import rows
-from jobs.benchmarks.firms import clear, make_firms, vacuum
-from jobs.benchmarks.rows import Kind
-from jobs.benchmarks.scenario import Figures, Plan, percentile
 from jobs.engine.claim import Claim, claim
 from jobs.engine.fair_share import FairShare
 from jobs.engine.release import release
 from jobs.job_handlers import BENCH_JOB_TYPE
+from jobs.management.benchmarks import rows
+from jobs.management.benchmarks.firms import clear, make_firms, vacuum
+from jobs.management.benchmarks.rows import Kind
+from jobs.management.benchmarks.scenario import Figures, Plan, percentile
 from jobs.states import Category, Status
 from tenants.models import Firm
 

@@ -15,11 +15,11 @@ from typing import IO
 
 from django.db import connection
 
-from jobs.benchmarks import rows
-from jobs.benchmarks.scenario import Plan
 from jobs.engine.lease import deregister
 from jobs.errors import BenchmarkFailed
 from jobs.job_handlers import BENCH_JOB_TYPE, BENCH_WRITE_JOB_TYPE
+from jobs.management.benchmarks import rows
+from jobs.management.benchmarks.scenario import Plan
 from jobs.models import Worker
 
 COMMAND = "bench_queue"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from jobs.benchmarks import rows
-from jobs.benchmarks.firms import make_firms
-from jobs.benchmarks.rows import Kind
-from jobs.benchmarks.scenario import Figures, Plan, percentile
-from jobs.benchmarks.workers import serving
+from jobs.management.benchmarks import rows
+from jobs.management.benchmarks.firms import make_firms
+from jobs.management.benchmarks.rows import Kind
+from jobs.management.benchmarks.scenario import Figures, Plan, percentile
+from jobs.management.benchmarks.workers import serving
 
 KEYS_PER_FIRM = 5
 # A key should be taken again within this time.

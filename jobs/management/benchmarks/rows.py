@@ -14,12 +14,12 @@ from django.db import connection
 from django.db.models import Count, F, Max, Min, Sum
 from uuid_utils.compat import uuid7
 
-from jobs.benchmarks.firms import bench_firms
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import in_transaction, reading, run
 from jobs.errors import BenchmarkFailed
 from jobs.job_handlers import BENCH_JOB_TYPE
+from jobs.management.benchmarks.firms import bench_firms
 from jobs.models import JobMinute, JobMinuteDelta, JobQueue
 from jobs.states import Category, Priority, Status
 
