@@ -6,7 +6,7 @@ from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
-from jobs.doctor.snapshots import is_pinned, oldest_snapshot
+from jobs.queries.doctor.snapshots import is_pinned, oldest_snapshot
 
 # Only the doctor names the holder, to platform staff.
 PINNED = "an old snapshot keeps vacuum from cleaning up; see the queue doctor"

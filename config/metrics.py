@@ -11,8 +11,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from jobs.doctor.snapshots import oldest_snapshot
 from jobs.engine.clock import database_now
+from jobs.queries.doctor.snapshots import oldest_snapshot
 from jobs.queries.stats import QueueStats, breakers_not_closed, queue_stats, schedules_late
 from jobs.states import Status
 from mail.services.syncing.watch import count_watches, last_push_age

@@ -34,13 +34,13 @@ class JobsConfig(AppConfig):
         """Find every app's job types; let `django.tasks` hear of the ends of its tasks."""
         from django.contrib.auth import get_user_model
 
-        from jobs.doctor import setting_checks, system_checks  # noqa: F401 - registers them
         from jobs.engine.dialects.sqlite_indexes import spell_conditions
         from jobs.engine.job_call import add_calls
         from jobs.engine.transactions import watch_forks
         from jobs.models import DeadLetterQueue, Schedule
         from jobs.operations import dead_letters
         from jobs.operations.deletion import take_jobs_along
+        from jobs.queries.doctor import setting_checks, system_checks  # noqa: F401 - registers them
         from jobs.registry import add_finder, autodiscover, on_declaration
         from jobs.schedules.tick import set_first_slot
 

@@ -14,8 +14,8 @@ from jobs.admin.base import list_url
 from jobs.admin.charts import RANGES, charts, range_named
 from jobs.admin.pause import subject_of
 from jobs.admin.trouble import failing_row, flood_rows, latency_rows
-from jobs.doctor.snapshots import is_pinned, oldest_snapshot
 from jobs.models import CircuitBreaker, Pause
+from jobs.queries.doctor.snapshots import is_pinned, oldest_snapshot
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.held_back import ANYTHING, LimitsInForce
 from jobs.queries.recent_counts import recent_live_jobs

@@ -8,7 +8,7 @@ from django.db import connection
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 
-from jobs.doctor import Severity, examine
+from jobs.queries.doctor import Severity, examine
 from tenants.scope import sees_all_firms
 
 # Seconds for the check that reads the whole database file: a page must not take longer.

@@ -1,1 +1,1 @@
-"""What operators read: lists, filters, numbers, and why a job waits."""
+"""What operators read: lists, filters, numbers, why a job waits, and what the doctor finds."""

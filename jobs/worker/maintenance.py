@@ -13,7 +13,6 @@ from uuid import UUID
 from django.db import DatabaseError, connection
 
 from jobs.conf import lease_seconds
-from jobs.doctor.snapshots import holders, is_pinned
 from jobs.engine.admission import Sweep, admit, sweep
 from jobs.engine.batches import sweep_batches
 from jobs.engine.breakers import drop_idle_breakers, send_probes
@@ -30,6 +29,7 @@ from jobs.engine.token_bucket import IDLE_SECONDS, drop_idle_buckets
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued
 from jobs.models import Worker
+from jobs.queries.doctor.snapshots import holders, is_pinned
 from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.scheduler import NOTE_SECONDS, TICK_SECONDS, Scheduler
 from jobs.worker.state import AWAY, Outage, SharedState, refresh_own_connection

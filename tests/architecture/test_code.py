@@ -18,7 +18,7 @@ from tests.long import KEPT, long_tests, name_of
 
 LONGEST_FILE = 300
 # Modules and packages that `jobs/` may have in it.
-MOST_ENTRIES = 24
+MOST_ENTRIES = 23
 # What has no code.
 DATA = {"__init__.py", "__pycache__", "py.typed", "static", "templates"}
 LONGEST_FUNCTION = 50

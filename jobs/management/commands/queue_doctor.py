@@ -11,7 +11,7 @@ from rich.text import Text
 
 from interfaces.commands import EXIT_REFUSED, JsonCommand
 from interfaces.tables import print_padded, printable
-from jobs.doctor import Examination, Finding, Severity, examine
+from jobs.queries.doctor import Examination, Finding, Severity, examine
 from jobs.queries.timestamps import iso
 from tenants.scope import all_firms
 

@@ -16,12 +16,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from jobs import VERSION, registry
-from jobs.doctor import setting_checks
 from jobs.execution.child_process import die_with_parent
 from jobs.management.reload import run_reloading
 from jobs.management.same_command import same_command
 from jobs.management.streams import open_missing_streams
 from jobs.management.worker_arguments import add_ending, add_processes, add_serving
+from jobs.queries.doctor import setting_checks
 from jobs.worker.health import serve_health
 from jobs.worker.left_behind import end_all_the_same
 from jobs.worker.running_slots import RunningSlots

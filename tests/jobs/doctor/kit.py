@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import connection
 
-from jobs.doctor import Finding, Severity, examine
+from jobs.queries.doctor import Finding, Severity, examine
 from tenants.scope import all_firms
 
 

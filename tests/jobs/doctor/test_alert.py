@@ -10,10 +10,10 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from jobs.doctor import snapshots
-from jobs.doctor.snapshots import SnapshotHolder
 from jobs.engine.lease import deregister
 from jobs.execution.events import Event
+from jobs.queries.doctor import snapshots
+from jobs.queries.doctor.snapshots import SnapshotHolder
 from jobs.worker.maintenance import LongTransactionWatch
 from jobs.worker.state import SharedState
 from tests.factories.tenants import UserFactory

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from jobs.doctor import Finding, Severity, examination
+from jobs.queries.doctor import Finding, Severity, examination
 from tenants.models import Firm, Role
 from tests.factories.tenants import UserFactory
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from jobs.doctor import Severity
+from jobs.queries.doctor import Severity
 from tests.jobs.doctor.kit import findings, ill, only_ill
 from tests.support.databases import database_url, default_database, postgresql_only, unpooled_only
 from tests.support.pgbouncer import PROGRAM, pgbouncer

@@ -12,9 +12,18 @@ import pytest
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from jobs.doctor import Finding, Severity, base, clocks, connections, examination, snapshots, vacuum
 from jobs.engine.wakeup import main_conninfo
 from jobs.models import JobQueue, Worker
+from jobs.queries.doctor import (
+    Finding,
+    Severity,
+    base,
+    clocks,
+    connections,
+    examination,
+    snapshots,
+    vacuum,
+)
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.jobs import WorkerFactory

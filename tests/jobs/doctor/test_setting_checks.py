@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.db import connection
 
-from jobs.doctor.setting_checks import COUNTS, SCOPE_MIDDLEWARE, SECONDS, check_middleware
+from jobs.queries.doctor.setting_checks import COUNTS, SCOPE_MIDDLEWARE, SECONDS, check_middleware
 from tenants.key_ring import new_key
 
 pytestmark = pytest.mark.req("O-04")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import DEFAULT_DB_ALIAS, connections
 
-from jobs.doctor import Severity, base, examination, sqlite_file
+from jobs.queries.doctor import Severity, base, examination, sqlite_file
 from tenants.models import Firm
 from tests.jobs.doctor.kit import execute, findings, ill, mend, only_ill
 from tests.queue_kit import table_rows

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.doctor import system_checks
+from jobs.queries.doctor import system_checks
 
 SQLITE = "django.db.backends.sqlite3"
 POSTGRESQL = "django.db.backends.postgresql"

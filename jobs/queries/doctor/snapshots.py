@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db import connection
 from psycopg import sql
 
-from jobs.doctor.base import Finding, Severity, fetch, own_role
+from jobs.queries.doctor.base import Finding, Severity, fetch, own_role
 from jobs.queries.durations import in_words
 
 # From this age on it is an alert: the hot table has gained very many dead rows.

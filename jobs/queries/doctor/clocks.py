@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from django.db import connection
 
-from jobs.doctor.base import Finding, fetch, graded
 from jobs.engine import dialects
+from jobs.queries.doctor.base import Finding, fetch, graded
 from jobs.queries.durations import in_words
 from jobs.queries.filters import CLOCK_MARGIN
 

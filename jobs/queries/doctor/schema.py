@@ -9,8 +9,8 @@ from django.apps import apps
 from django.db import connection
 from django.db.models import Index, Model, UniqueConstraint
 
-from jobs.doctor.base import Finding, Severity, fetch
 from jobs.models import JobQueue
+from jobs.queries.doctor.base import Finding, Severity, fetch
 from tenants.rls import rls_faults
 
 WHY_MISSING = "Without it queries read the whole table, or nothing keeps a key unique."

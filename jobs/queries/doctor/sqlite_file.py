@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import DatabaseError, connection
 
-from jobs.doctor.base import Finding, Severity, fetch, graded, timed_out
+from jobs.queries.doctor.base import Finding, Severity, fetch, graded, timed_out
 
 LEAST_BUSY_MILLISECONDS = 5_000
 LARGE_LOG_BYTES = 64 * 1024 * 1024

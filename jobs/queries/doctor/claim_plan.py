@@ -13,9 +13,9 @@ from typing import Any
 from django.db import connection
 from uuid_utils.compat import uuid7
 
-from jobs.doctor.base import Finding, Severity, fetch
 from jobs.engine.claim import claim
 from jobs.engine.fair_share import FairShare
+from jobs.queries.doctor.base import Finding, Severity, fetch
 
 BATCH = 100
 TABLE = "jobs_jobqueue"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from jobs.doctor.base import Finding, Severity, fetch, graded
+from jobs.queries.doctor.base import Finding, Severity, fetch, graded
 
 HOT_TABLE = "jobs_jobqueue"
 # As the migrations set them.

@@ -3,7 +3,7 @@
 It only reads, in transactions that are rolled back, with a time limit.
 """
 
-from jobs.doctor.base import Finding, Severity
-from jobs.doctor.examination import Examination, examine
+from jobs.queries.doctor.base import Finding, Severity
+from jobs.queries.doctor.examination import Examination, examine
 
 __all__ = ["Examination", "Finding", "Severity", "examine"]

@@ -10,11 +10,11 @@ from django.db import connection
 from django.db.models import Count, Max, Sum
 
 from jobs.conf import listen_database_url, worker_concurrency
-from jobs.doctor.base import Finding, Severity, fetch, graded, own_role
 from jobs.engine.clock import database_now
 from jobs.engine.poolers import changes_sessions, connect, is_pooled
 from jobs.engine.wakeup import listen_conninfo, main_conninfo
 from jobs.models import Worker
+from jobs.queries.doctor.base import Finding, Severity, fetch, graded, own_role
 
 # Besides one for each handler: claim, settle, heartbeat, maintenance and LISTEN.
 CONNECTIONS_BESIDE_HANDLERS = 5

@@ -8,9 +8,16 @@ from datetime import UTC, datetime
 
 from django.db import DatabaseError, connection
 
-from jobs.doctor import clocks, connections, schema, snapshots, sqlite_file, vacuum
-from jobs.doctor.base import Finding, Severity, lacks_privilege, own_role, read_only, timed_out
-from jobs.doctor.claim_plan import check_claim_plan
+from jobs.queries.doctor import clocks, connections, schema, snapshots, sqlite_file, vacuum
+from jobs.queries.doctor.base import (
+    Finding,
+    Severity,
+    lacks_privilege,
+    own_role,
+    read_only,
+    timed_out,
+)
+from jobs.queries.doctor.claim_plan import check_claim_plan
 
 Check = Callable[[], Iterable[Finding]]
 
