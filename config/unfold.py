@@ -113,11 +113,11 @@ def _mark_active(path: str, items: list[dict[str, Any]]) -> None:
 
 
 def _queue_styles(_: HttpRequest) -> str:
-    return static("jobs/admin.css")
+    return static("interfaces/admin.css")
 
 
 def _queue_scripts(_: HttpRequest) -> str:
-    return static("jobs/admin.js")
+    return static("interfaces/admin.js")
 
 
 UNFOLD_SETTINGS: dict[str, Any] = {

@@ -6,6 +6,6 @@ from django.apps import AppConfig
 
 
 class InterfacesConfig(AppConfig):
-    """The templates that the admin pages of several apps share; it has no tables."""
+    """The templates, styles and scripts that the admin pages of several apps share; it has no tables."""
 
     name = "interfaces"

@@ -16,8 +16,8 @@ from jobs.models.history import COUNTED, COUNTERS
 from jobs.queries.counters import sum_counters
 from jobs.queries.durations import in_words
 
-# Of a bar in the SVG's own units, with the gap to the next; the whole is HEIGHT high.
-BAR_WIDTH, BAR_STEP, HEIGHT = 8, 10, 100
+# In the SVG's own units: from bar to bar, of which the template draws 8, and the height of all.
+BAR_STEP, HEIGHT = 10, 100
 LEAST_HEIGHT = 2.0
 VERSIONS_SHOWN = 5
 

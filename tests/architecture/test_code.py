@@ -20,7 +20,7 @@ LONGEST_FILE = 300
 # Modules and packages that `jobs/` may have in it.
 MOST_ENTRIES = 23
 # What has no code.
-DATA = {"__init__.py", "__pycache__", "py.typed", "static", "templates"}
+DATA = {"__init__.py", "__pycache__", "py.typed", "templates"}
 LONGEST_FUNCTION = 50
 
 # Who reads the environment, and why.

@@ -125,7 +125,7 @@ def test_the_documented_command_serves(transactional_db: None, tmp_path: Path) -
         assert web.request("GET", "/healthz").status == 200
         assert json.loads(web.request("GET", "/readyz").body)["status"] == "ready"
         assert web.request("GET", "/admin/login/").status == 200
-        assert web.request("GET", "/static/jobs/admin.css").status == 200
+        assert web.request("GET", "/static/interfaces/admin.css").status == 200
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
