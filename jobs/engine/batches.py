@@ -19,7 +19,7 @@ from uuid_utils.compat import uuid7
 from jobs.engine import dialects
 from jobs.engine.dialects import SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.fan_in_rows import job_from_json, job_to_json
-from jobs.engine.insert import dispatch, dispatch_groups, insert
+from jobs.engine.insert import dispatch_after_commit, dispatch_groups, insert
 from jobs.engine.new_job import NewJob
 from jobs.engine.replace import insert_or_replace
 from jobs.engine.transactions import LockTimeout, fetch, in_transaction, reading, run
@@ -223,8 +223,7 @@ def _fire(batch_ids: Sequence[UUID]) -> None:
                 _note(batch_id, event, job)
                 jobs += [job] if job else []
     if jobs:
-        groups = dispatch_groups(jobs)
-        transaction.on_commit(lambda: dispatch(groups), robust=True)
+        dispatch_after_commit(dispatch_groups(jobs))
 
 
 def _note(batch_id: object, event: str, job: NewJob | None) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
 
 from interfaces.correlation import current_correlation_id, new_correlation_id
 from jobs.engine.enqueue import (
@@ -19,7 +18,7 @@ from jobs.engine.enqueue import (
     spec_faults,
 )
 from jobs.engine.fan_in import store_chain
-from jobs.engine.insert import dispatch, dispatch_groups
+from jobs.engine.insert import dispatch_after_commit, dispatch_groups
 from jobs.engine.new_job import EnqueueSpec, NewJob, new_job
 from jobs.errors import ArgumentsInvalid, Fault, PayloadInvalid
 from tenants.models import Firm
@@ -58,8 +57,7 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
     ]
     stored, replacing = store_chain(jobs)
     first, job_id = jobs[0], stored[0]
-    groups = dispatch_groups([first])
-    transaction.on_commit(lambda: dispatch(groups), robust=True)
+    dispatch_after_commit(dispatch_groups([first]))
     return result_of(first, job_id, replacing)
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from interfaces.correlation import current_correlation_id, new_correlation_id
@@ -23,7 +21,7 @@ from jobs.engine.enqueue import (
     result_of,
     spec_faults,
 )
-from jobs.engine.insert import dispatch, dispatch_groups
+from jobs.engine.insert import dispatch_after_commit, dispatch_groups
 from jobs.engine.job_arguments import MAX_KEY_LENGTH, look_up_named_users
 from jobs.engine.new_job import EnqueueSpec, new_job
 from jobs.errors import ArgumentsInvalid, Fault
@@ -88,7 +86,7 @@ def enqueue_batch(
     if stored is None:
         return BatchResult(batch_id, created=False, jobs=[])
     ids, replacing = stored
-    transaction.on_commit(partial(dispatch, dispatch_groups(jobs)), robust=True)
+    dispatch_after_commit(dispatch_groups(jobs))
     results = [result_of(job, job_id, replacing) for job, job_id in zip(jobs, ids, strict=True)]
     return BatchResult(batch_id, created=True, jobs=results)
 

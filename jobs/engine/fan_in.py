@@ -25,7 +25,7 @@ from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.fan_in_rows import delete_fan_in, fan_in_columns_sql, read_fan_in, store_fan_in
-from jobs.engine.insert import dispatch, dispatch_groups, insert
+from jobs.engine.insert import dispatch_after_commit, dispatch_groups, insert
 from jobs.engine.new_job import NewJob
 from jobs.engine.replace import insert_or_replace
 from jobs.engine.steps import save_step
@@ -256,8 +256,7 @@ def _fire(fan_in_ids: Collection[UUID], *, waits: bool = False) -> set[UUID]:
         if rest:
             opened.add(_follow(job_id, rest))
     if fired:
-        groups = dispatch_groups(fired.values())
-        transaction.on_commit(lambda: dispatch(groups), robust=True)
+        dispatch_after_commit(dispatch_groups(fired.values()))
     # A job that holds the key of one in the chain may be completed already.
     _fire(opened)
     return set(fan_in_ids) - fired.keys()

@@ -69,6 +69,11 @@ def dispatch(groups: Collection[DispatchGroup]) -> None:
     wake({category for category, _, _ in groups})
 
 
+def dispatch_after_commit(groups: Collection[DispatchGroup]) -> None:
+    """Dispatch once the open transaction is committed, or now where none is open."""
+    transaction.on_commit(lambda: dispatch(groups), robust=True)
+
+
 def _insert_joining(jobs: Sequence[NewJob], database: BaseDatabaseWrapper) -> bool:
     """Store the jobs in one statement of the caller's transaction; False if that takes more."""
     keyed = any(job.idempotency_key is not None for job in jobs)

@@ -222,11 +222,6 @@ class ReleasedCapacity:
             ),
         )
 
-    @classmethod
-    def of_key(cls, firm_id: int, lock_key: str) -> ReleasedCapacity:
-        """Return one slot of a lock key."""
-        return cls(keys=frozenset([(firm_id, lock_key)]))
-
     def __or__(self, other: ReleasedCapacity) -> ReleasedCapacity:
         return ReleasedCapacity(
             self.keys | other.keys,

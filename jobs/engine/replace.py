@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.insert import dispatch, insert
+from jobs.engine.insert import dispatch_after_commit, insert
 from jobs.engine.insert_sql import rows_sql
 from jobs.engine.new_job import NewJob
 from jobs.engine.requeue import requeue_pending
@@ -82,7 +81,7 @@ def _replace(job: NewJob, holder: UUID) -> bool:
     requeue_pending(holder)
     ((category, lock_key),) = found
     # The caller dispatches the new lock key.
-    transaction.on_commit(lambda: dispatch({(category, job.firm_id, lock_key)}), robust=True)
+    dispatch_after_commit({(category, job.firm_id, lock_key)})
     return True
 
 

@@ -9,18 +9,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
 from jobs.engine import dialects
-from jobs.engine.admission import admit
 from jobs.engine.clock import database_now
 from jobs.engine.counters import Counted, count
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
-from jobs.engine.locks import ReleasedCapacity
+from jobs.engine.insert import dispatch_after_commit
 from jobs.engine.requeue import Restart, Restarted, restart, restart_many
 from jobs.engine.transactions import fetch
-from jobs.engine.wakeup import wake
 from jobs.errors import KeyHeld
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue, JobQueue
 from jobs.operations.dead_letters import EVENTS, kept_note
@@ -225,14 +223,7 @@ def _restart(jobs: Iterable[JobQueue]) -> tuple[dict[UUID, Restarted], Outcomes]
             except KeyHeld as error:
                 refused[job_id] = str(error)
     count(restarts_counted(wanted[job_id] for job_id in restarted))
-    keys = {(one.firm_id, one.lock_key) for one in restarted.values() if one.lock_key is not None}
-    categories = {one.category for one in restarted.values()}
-
-    def dispatch() -> None:
-        admit(ReleasedCapacity(keys=frozenset(keys)))
-        wake(categories)
-
-    transaction.on_commit(dispatch, robust=True)
+    dispatch_after_commit({(one.category, one.firm_id, one.lock_key) for one in restarted.values()})
     return restarted, refused
 
 

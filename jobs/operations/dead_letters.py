@@ -7,23 +7,20 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.db import transaction
 from django.db.models import Case, Q, TextField, Value, When
 from django.db.models.functions import Concat
 
 from interfaces.redaction import hide_secrets
 from jobs.engine import dialects
-from jobs.engine.admission import admit
 from jobs.engine.clock import database_now
 from jobs.engine.counters import Counted, count
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue
+from jobs.engine.insert import dispatch_after_commit
 from jobs.engine.job_wait import read_job
-from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.requeue import Restart, Restarted, restart
 from jobs.engine.transactions import fetch
 from jobs.engine.value_faults import number_faults
-from jobs.engine.wakeup import wake
 from jobs.errors import PayloadInvalid, WrongState
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.operations.notifications.events import publish
@@ -201,7 +198,7 @@ def close_as_reprocessed(job: JobQueue, series: int, by: By, note: str) -> None:
 
 
 def requeue(job: JobQueue, change: Restart) -> Restarted:
-    """Put a locked job back to pending; after the commit, admit it where it waits for a lock, and notify.
+    """Put a locked job back to pending, and dispatch it after the commit.
 
     Raises:
         WrongState: the job is not dead-lettered, failed or canceled.
@@ -209,13 +206,7 @@ def requeue(job: JobQueue, change: Restart) -> Restarted:
     """
     requeued = restart(job.pk, change)
     count(restarts_counted([job]))
-
-    def dispatch() -> None:
-        if requeued.lock_key is not None:
-            admit(ReleasedCapacity.of_key(requeued.firm_id, requeued.lock_key))
-        wake([requeued.category])
-
-    transaction.on_commit(dispatch, robust=True)
+    dispatch_after_commit({(requeued.category, requeued.firm_id, requeued.lock_key)})
     return requeued
 
 

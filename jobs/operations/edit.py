@@ -7,16 +7,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-
-from jobs.engine.admission import admit
 from jobs.engine.clock import database_now
+from jobs.engine.insert import dispatch_after_commit
 from jobs.engine.job_wait import read_job
-from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.redaction import canonical_json
 from jobs.engine.requeue import requeue_pending
 from jobs.engine.value_faults import moment_faults, number_faults
-from jobs.engine.wakeup import wake
 from jobs.errors import EditInvalid, Fault, WrongState
 from jobs.models import JobQueue
 from jobs.operations.operation import By, audit, get_for_update, operation
@@ -106,14 +102,8 @@ def _store(job: JobQueue, changed: Mapping[str, Any]) -> None:
     mine.update(**changed, updated_at=database_now())
     if changed.keys() - {"priority", "payload", "payload_version"}:
         requeue_pending(job.pk)
-    keys = {job.lock_key, changed.get("lock_key", job.lock_key)} - {None}
-
-    def dispatch() -> None:
-        if keys:
-            admit(ReleasedCapacity(keys=frozenset((job.firm_id, key) for key in keys)))
-        wake([job.category])
-
-    transaction.on_commit(dispatch, robust=True)
+    keys = {job.lock_key, changed.get("lock_key", job.lock_key)}
+    dispatch_after_commit({(job.category, job.firm_id, key) for key in keys})
 
 
 def _difference(

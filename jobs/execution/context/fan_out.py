@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-
 from jobs import registry
 from jobs.engine import fan_in
 from jobs.engine.claim import Claim
@@ -19,7 +17,7 @@ from jobs.engine.enqueue import (
     refuse_other_than_specs,
     result_of,
 )
-from jobs.engine.insert import dispatch, dispatch_groups
+from jobs.engine.insert import dispatch_after_commit, dispatch_groups
 from jobs.engine.job_wait import priority_of
 from jobs.engine.new_job import EnqueueSpec, new_job
 from jobs.engine.steps import find_step
@@ -71,8 +69,7 @@ def _store(
         refuse_other_than_specs(specs)
         raise
     stored = fan_in.fan_out(claim, name, children, job)
-    groups = dispatch_groups(children)
-    transaction.on_commit(lambda: dispatch(groups), robust=True)
+    dispatch_after_commit(dispatch_groups(children))
     return [result_of(child, job_id) for child, job_id in zip(children, stored, strict=True)]
 
 
