@@ -244,7 +244,7 @@ def _still_waiting(chosen: Sequence[Candidate]) -> list[Candidate]:
     if not chosen:
         return []
     dialect = dialects.current()
-    rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(one.job_id,) for one in chosen])
+    rows, params = dialects.ids_sql(one.job_id for one in chosen)
     found = fetch(
         f"""
         SELECT q.job_id FROM jobs_jobqueue q

@@ -24,11 +24,11 @@ from jobs.engine.new_job import NewJob
 from jobs.engine.replace import insert_or_replace
 from jobs.engine.transactions import LockTimeout, fetch, in_transaction, reading, run
 from jobs.errors import ArgumentsInvalid, Fault
+from jobs.models.ids import FIRST_ID
 from jobs.states import UNCOMPLETED, Status
 
 SWEEP_CHUNK = 500
 MOST_LOCK_TIMEOUTS = 5
-FIRST_ID = UUID(int=0)
 # As the index says it.
 UNCOMPLETED_SQL = f"state IN ({', '.join(repr(state) for state in UNCOMPLETED)})"
 ANY_UNCOMPLETED = f"SELECT 1 FROM jobs_batchmember WHERE {UNCOMPLETED_SQL} LIMIT 1"
@@ -179,7 +179,7 @@ def _fire_due(batch_ids: Collection[UUID] | None) -> None:
     dialect = dialects.current()
     which, params = "", list[Any]()
     if batch_ids is not None:
-        rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(one,) for one in batch_ids])
+        rows, params = dialects.ids_sql(batch_ids)
         which = f"AND b.id IN (SELECT r.id FROM {rows})"
     due = reading(
         lambda: fetch(
@@ -205,7 +205,7 @@ def _fire_due(batch_ids: Collection[UUID] | None) -> None:
 def _fire(batch_ids: Sequence[UUID]) -> None:
     """Note the events of these batches that have come, and enqueue their jobs; each once."""
     dialect = dialects.current()
-    rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(one,) for one in batch_ids])
+    rows, params = dialects.ids_sql(batch_ids)
     which = f"b.completed_at IS NULL AND b.id IN (SELECT r.id FROM {rows})"
     fetch(f"SELECT b.id FROM jobs_batch b WHERE {which} ORDER BY b.id {dialect.for_update}", params)
     # A new statement: it sees what the previous holders of the locks committed.

@@ -8,7 +8,6 @@ from uuid import UUID
 from django.db import connection
 
 from jobs.engine import dialects
-from jobs.engine.dialects import Column
 from jobs.engine.transactions import run
 
 NEW_ID = {"postgresql": "gen_random_uuid()", "sqlite": "lower(hex(randomblob(16)))"}
@@ -19,7 +18,7 @@ def insert_members(run_id: UUID, chosen: str, params: list[Any]) -> int:
 
     Must join the transaction that creates the run.
     """
-    ids, id_params = dialects.current().rows_sql("r", {"id": Column.UUID}, [(run_id,)])
+    ids, id_params = dialects.ids_sql([run_id])
     return run(
         f"""
         INSERT INTO jobs_bulkmember (id, run_id, firm_id, target_id, job_id, state, note)

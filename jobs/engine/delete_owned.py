@@ -19,9 +19,8 @@ from jobs.states import IN_FLIGHT
 CHUNK = 500
 # Of jobs that are only read to find a user's.
 WALK = 5_000
-FIRST_ID = UUID(int=0)
 
-_IN_FLIGHT = ", ".join(f"'{status.value}'" for status in sorted(IN_FLIGHT))
+_IN_FLIGHT = dialects.statuses_sql(IN_FLIGHT)
 # What is kept for each job, by the column that names the job.
 _HISTORY = (
     ("jobs_attempt", "job_id"),

@@ -31,6 +31,7 @@ from jobs.engine.replace import insert_or_replace
 from jobs.engine.steps import save_step
 from jobs.engine.transactions import LockTimeout, fetch, in_transaction, reading, run
 from jobs.errors import LeaseLost
+from jobs.models.ids import FIRST_ID
 from jobs.states import LIVE
 
 SWEEP_CHUNK = 500
@@ -42,7 +43,7 @@ SELECT f.id FROM jobs_fanin f
 WHERE f.fired_at IS NULL AND NOT EXISTS (SELECT 1 FROM jobs_faninmember m WHERE m.fan_in_id = f.id)
 ORDER BY f.id LIMIT {SWEEP_CHUNK}
 """
-FIRST_ID = UUID(int=0)
+_LIVE = dialects.statuses_sql(LIVE)
 
 
 def fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) -> list[UUID]:
@@ -109,7 +110,7 @@ def _add_members(
     An existing job may be settled by others before this commits: the sweep finds its member.
     """
     dialect = dialects.current()
-    condition = "j.status <> 'completed'" if only_completed else f"j.status IN ({_live()})"
+    condition = "j.status <> 'completed'" if only_completed else f"j.status IN ({_LIVE})"
     rows, params = dialect.rows_sql(
         "r",
         {"member": Column.UUID, "job_id": Column.UUID},
@@ -177,7 +178,7 @@ def sweep_fan_ins(after: UUID | None) -> UUID | None:
             f"""
             SELECT m.id, EXISTS (
                 SELECT 1 FROM jobs_jobqueue j WHERE j.job_id = m.job_id AND (
-                    j.status IN ({_live()}) OR (f.only_completed AND j.status <> 'completed'))
+                    j.status IN ({_LIVE}) OR (f.only_completed AND j.status <> 'completed'))
             )
             FROM jobs_faninmember m JOIN jobs_fanin f ON f.id = m.fan_in_id WHERE m.id > %s ORDER BY m.id LIMIT {SWEEP_CHUNK}
             """,
@@ -207,7 +208,7 @@ def _fire_complete() -> None:
 
 def _remove(members: Sequence[UUID]) -> None:
     dialect = dialects.current()
-    rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(member,) for member in members])
+    rows, params = dialects.ids_sql(members)
     left = fetch(
         f"DELETE FROM jobs_faninmember WHERE id IN (SELECT r.id FROM {rows}) RETURNING fan_in_id",
         params,
@@ -223,17 +224,13 @@ def _fire(fan_in_ids: Collection[UUID], *, waits: bool = False) -> set[UUID]:
     if not fan_in_ids:
         return set()
     dialect = dialects.current()
-    rows, params = dialect.rows_sql(
-        "r", {"id": Column.UUID}, [(fan_in_id,) for fan_in_id in fan_in_ids]
-    )
+    rows, params = dialects.ids_sql(fan_in_ids)
     unfired = f"f.fired_at IS NULL AND f.id IN (SELECT r.id FROM {rows})"
     lock = dialect.for_update if waits else dialect.skip_locked
     found = fetch(f"SELECT f.id FROM jobs_fanin f WHERE {unfired} ORDER BY f.id {lock}", params)
     if not found:
         return set(fan_in_ids)
-    rows, params = dialect.rows_sql(
-        "r", {"id": Column.UUID}, [(dialect.read_uuid(fan_in_id),) for (fan_in_id,) in found]
-    )
+    rows, params = dialects.ids_sql(dialect.read_uuid(fan_in_id) for (fan_in_id,) in found)
     # A new statement: it sees what the previous holders of the locks committed.
     complete = fetch(
         f"""
@@ -283,13 +280,6 @@ def delete_fan_ins(jobs: Sequence[tuple[UUID, int]]) -> None:
         f" WHERE (firm_id, job_id) IN (SELECT r.firm_id, r.id FROM {rows})",
         params,
     )
-    read_uuid = dialects.current().read_uuid
-    ids, params = dialects.current().rows_sql(
-        "r", {"id": Column.UUID}, [(read_uuid(one),) for one in found]
-    )
+    ids, params = dialects.ids_sql(map(dialects.current().read_uuid, found))
     run(f"DELETE FROM jobs_faninmember WHERE fan_in_id IN (SELECT r.id FROM {ids})", params)
     run(f"DELETE FROM jobs_fanin WHERE id IN (SELECT r.id FROM {ids})", params)
-
-
-def _live() -> str:
-    return ", ".join(f"'{status.value}'" for status in sorted(LIVE))

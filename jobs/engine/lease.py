@@ -187,7 +187,7 @@ def cancel_requested(job_ids: list[UUID]) -> set[UUID]:
     if not job_ids:
         return set()
     dialect = dialects.current()
-    rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(job_id,) for job_id in job_ids])
+    rows, params = dialects.ids_sql(job_ids)
     found = reading(
         lambda: fetch(
             f"SELECT j.job_id FROM jobs_jobqueue j JOIN {rows} ON j.job_id = r.id"

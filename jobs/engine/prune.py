@@ -19,7 +19,7 @@ from jobs.engine.end_attempts import end_pending
 from jobs.engine.fan_in import delete_fan_ins
 from jobs.engine.schedule_runs import IN_OPEN_RUN
 from jobs.engine.transactions import fetch, in_transaction, run
-from jobs.models.ids import id_at
+from jobs.models.ids import FIRST_ID, id_at
 from jobs.registry import all_types
 from jobs.states import Status
 from tenants.models import Firm
@@ -30,7 +30,6 @@ RUN_RETENTION_DAYS = 90
 DAY_SECONDS = 86_400
 # Nothing is older; a longer one would leave the calendar.
 LONGEST_RETENTION = timedelta(days=36_500)
-FIRST_ID = UUID(int=0)
 
 
 @dataclass
@@ -124,7 +123,7 @@ def _delete(firm_id: int, job_ids: list[UUID]) -> int:
     if not job_ids:
         return 0
     dialect = dialects.current()
-    rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(job_id,) for job_id in job_ids])
+    rows, params = dialects.ids_sql(job_ids)
     gone = fetch(
         f"""
         DELETE FROM jobs_jobqueue
@@ -142,8 +141,8 @@ def _delete(firm_id: int, job_ids: list[UUID]) -> int:
         params,
     )
     ids = [dialect.read_uuid(row[0]) for row in gone]
+    rows, params = dialects.ids_sql(ids)
     for table in ("jobs_attempt", "jobs_jobstep", "jobs_attemptlog"):
-        rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(job_id,) for job_id in ids])
         run(
             f"DELETE FROM {table} WHERE firm_id = %s AND job_id IN (SELECT r.id FROM {rows})",
             [firm_id, *params],

@@ -56,7 +56,6 @@ def claim_dead(job_id: UUID, change: Restart) -> Claim | None:
     dialect = dialects.current()
     now = dialect.now_sql()
     worker_id = uuid7()
-    statuses = ", ".join(f"'{status.value}'" for status in sorted(RETRYABLE))
 
     def take() -> list[tuple[Any, ...]]:
         return fetch(
@@ -68,7 +67,7 @@ def claim_dead(job_id: UUID, change: Restart) -> Claim | None:
                 completed_at = NULL, cancel_requested_at = NULL, expires_at = NULL, result = NULL,
                 payload = COALESCE(%s{dialect.json_cast}, payload),
                 payload_version = COALESCE(%s, payload_version)
-            WHERE job_id = %s AND status IN ({statuses})
+            WHERE job_id = %s AND status IN ({dialects.statuses_sql(RETRYABLE)})
             RETURNING {dialect.claimed_columns_sql()}
             """,
             [

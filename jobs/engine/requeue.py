@@ -100,9 +100,8 @@ def restart_many(job_ids: Sequence[UUID], change: Restart) -> list[Restarted]:
     """
     dialect = dialects.current()
     now = dialect.now_sql()
-    statuses = ", ".join(f"'{status.value}'" for status in sorted(RETRYABLE))
     payload = f"%s{dialect.json_cast}"
-    ids, params = dialect.rows_sql("r", {"id": Column.UUID}, [(job_id,) for job_id in job_ids])
+    ids, params = dialects.ids_sql(job_ids)
     with transaction.atomic():
         rows = fetch(
             f"""
@@ -117,7 +116,7 @@ def restart_many(job_ids: Sequence[UUID], change: Restart) -> list[Restarted]:
                 payload_version = COALESCE(%s, payload_version),
                 priority = COALESCE(%s, priority),
                 live_key = idempotency_key, {queue_columns_sql()}
-            WHERE job_id IN (SELECT r.id FROM {ids}) AND status IN ({statuses})
+            WHERE job_id IN (SELECT r.id FROM {ids}) AND status IN ({dialects.statuses_sql(RETRYABLE)})
             RETURNING job_id, firm_id, category, series, lock_key
             """,
             [

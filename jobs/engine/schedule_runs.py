@@ -19,10 +19,10 @@ from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.models.ids import FIRST_ID
 from jobs.states import LIVE, RunOutcome, Status
 
 CHUNK = 100
-FIRST_ID = UUID(int=0)
 # For the purge of jobs: a job whose run goes on.
 IN_OPEN_RUN = """
 EXISTS (

@@ -10,10 +10,10 @@ from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, reading
 from jobs.errors import PayloadInvalid
+from jobs.models.ids import FIRST_ID
 from jobs.payload_validator import parse_payload
 
 CHUNK = 1000
-FIRST_ID = UUID(int=0)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from uuid import UUID
 from django.db import models
 
 ID_BYTES = 16
+# Before every other: where a walk through ids begins.
+FIRST_ID = UUID(int=0)
 
 
 def id_at(moment: datetime) -> UUID:

@@ -14,7 +14,6 @@ from django.db import IntegrityError
 from jobs.engine import dialects
 from jobs.engine.clock import database_now
 from jobs.engine.counters import Counted, count
-from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
 from jobs.engine.insert import dispatch_after_commit
 from jobs.engine.requeue import Restart, Restarted, restart, restart_many
@@ -75,7 +74,7 @@ def _discard(run: BulkRun, members: Sequence[BulkMember], actor: Actor) -> Outco
     letters = {pk: letter for pk, letter in letters.items() if letter.original_job_id in mine}
     _resolve(run, letters.values(), Resolution.DISCARDED, actor)
     dialect = dialects.current()
-    ids, params = _ids_sql(letter.original_job_id for letter in letters.values())
+    ids, params = dialects.ids_sql(letter.original_job_id for letter in letters.values())
     discarded = fetch(
         f"UPDATE jobs_jobqueue SET status = 'failed', updated_at = {dialect.now_sql()}"
         f" WHERE job_id IN (SELECT r.id FROM {ids}) AND status = 'dlq'"
@@ -120,7 +119,7 @@ def _cancel(run: BulkRun, members: Sequence[BulkMember], actor: Actor) -> Outcom
     pending = [job.pk for job in jobs.values() if job.status == Status.PENDING]
     running = [job.pk for job in jobs.values() if job.status != Status.PENDING]
     if pending:
-        ids, params = _ids_sql(pending)
+        ids, params = dialects.ids_sql(pending)
         end_pending(
             Status.CANCELED,
             CANCELED_MESSAGE,
@@ -267,7 +266,3 @@ def _resolve(run: BulkRun, letters: Collection[Any], resolution: Resolution, act
 def _change(run: BulkRun, row: Any, before: Mapping[str, Any], after: Mapping[str, Any]) -> Change:
     kind = "dead_letter" if isinstance(row, DeadLetterQueue) else "job"
     return Change(row.firm_id, (kind, row.pk), before, {**after, "bulk_run": str(run.pk)})
-
-
-def _ids_sql(ids: Iterable[UUID]) -> tuple[str, list[Any]]:
-    return dialects.current().rows_sql("r", {"id": Column.UUID}, [(one,) for one in ids])

@@ -18,7 +18,6 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from jobs.engine.delete_follow_ups import delete_follow_ups_of_user
 from jobs.engine.delete_owned import (
     CHUNK,
-    FIRST_ID,
     delete_jobs_of_firm,
     delete_jobs_of_user,
     stop_jobs_of_firm,
@@ -26,6 +25,7 @@ from jobs.engine.delete_owned import (
 from jobs.engine.transactions import in_transaction
 from jobs.errors import Cancel, Fatal, LeaseLost
 from jobs.models import JobQueue
+from jobs.models.ids import FIRST_ID
 from tenants.audit import SERVICE, record_operation
 from tenants.models import Firm
 from tenants.ownership import clear_loose, delete_rows, owned_tables

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth import get_user_model
 from django.db import connection
@@ -15,6 +17,7 @@ from jobs.engine.dialects.base import (
     Column,
     Dialect,
 )
+from jobs.states import Status
 
 __all__ = [
     "LOCK_TIMEOUT_MILLISECONDS",
@@ -22,6 +25,8 @@ __all__ = [
     "Column",
     "Dialect",
     "current",
+    "ids_sql",
+    "statuses_sql",
     "user_column",
 ]
 
@@ -48,3 +53,13 @@ def user_column() -> Column:
     if isinstance(key, UUIDField):
         return Column.UUID
     return Column.BIGINT if isinstance(key, IntegerField) else Column.TEXT
+
+
+def ids_sql(ids: Iterable[UUID]) -> tuple[str, list[Any]]:
+    """Return a table `r` with these ids in its column `id`, and its parameters."""
+    return current().rows_sql("r", {"id": Column.UUID}, [(one,) for one in ids])
+
+
+def statuses_sql(statuses: Iterable[Status]) -> str:
+    """Return what stands within `status IN (…)`."""
+    return ", ".join(f"'{status.value}'" for status in sorted(statuses))

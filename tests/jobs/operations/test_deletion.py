@@ -14,7 +14,6 @@ from django.db import connection, transaction
 
 from jobs.engine import counters, owner
 from jobs.engine.counters import Counted, count
-from jobs.engine.delete_owned import FIRST_ID
 from jobs.engine.rollups import Measured, Rollups
 from jobs.engine.transactions import in_transaction
 from jobs.errors import (
@@ -27,6 +26,7 @@ from jobs.errors import (
     WrongState,
 )
 from jobs.models import Batch, DeadLetterQueue, FanIn, JobQueue
+from jobs.models.ids import FIRST_ID
 from jobs.operations import deletion_steps
 from jobs.operations.deletion import delete_firm, delete_user
 from jobs.operations.deletion_steps import Deleter, Step
