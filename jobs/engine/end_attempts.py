@@ -9,12 +9,13 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs.engine import dialects
+from jobs.engine.batches import ANY_UNCOMPLETED, leave_batches
 from jobs.engine.breakers import count_attempts
 from jobs.engine.counters import Counted, count
 from jobs.engine.dialects import Column
+from jobs.engine.fan_in import ANY_MEMBER, leave_fan_ins
 from jobs.engine.history import open_dead_letters, record_attempts
 from jobs.engine.locks import free_job_locks
-from jobs.engine.members import leave_fan_ins_and_batches
 from jobs.engine.requeue import queue_columns_sql
 from jobs.engine.transactions import fetch
 from jobs.engine.transition import Transition
@@ -35,6 +36,7 @@ COLUMNS = {
     "started": Column.BOOLEAN,
     "begun_ago": Column.FLOAT,
 }
+_ANY_MEMBERS = f"SELECT EXISTS ({ANY_MEMBER}), EXISTS ({ANY_UNCOMPLETED})"
 
 
 def end_attempts(transitions: Iterable[Transition], *, by_worker: bool) -> list[Transition]:
@@ -58,7 +60,7 @@ def end_attempts(transitions: Iterable[Transition], *, by_worker: bool) -> list[
         if one.job.job_id in statuses
     ]
     over = [one for one in ended if one.status in TERMINAL]
-    leave_fan_ins_and_batches([(one.job.firm_id, one.job.job_id, one.status) for one in over])
+    _leave_fan_ins_and_batches([(one.job.firm_id, one.job.job_id, one.status) for one in over])
     record_attempts(ended)
     open_dead_letters(ended)
     count(_counted(ended))
@@ -90,11 +92,25 @@ def end_pending(
         [error, *params],
     )
     jobs = [(firm_id, dialect.read_uuid(job_id), status) for job_id, firm_id, *_ in ended]
-    leave_fan_ins_and_batches(jobs)
+    _leave_fan_ins_and_batches(jobs)
     count(Counted(firm_id, category, status.value) for _, firm_id, category, _ in ended)
     free_job_locks([dialect.read_uuid(row[0]) for row in ended if row[3] is not None])
     transaction.on_commit(lambda: notify_settled([job_id for _, job_id, _ in jobs]), robust=True)
     return len(ended)
+
+
+def _leave_fan_ins_and_batches(jobs: Sequence[tuple[int, UUID, Status]]) -> None:
+    """Note that these jobs, by firm and id, are over; enqueue what waited for them."""
+    if not jobs:
+        return
+    # Nearly always there are none, and this query is all they cost.
+    ((fan_ins, batches),) = fetch(_ANY_MEMBERS, [], prepared=True)
+    if fan_ins:
+        leave_fan_ins(
+            [(firm_id, job_id, status is Status.COMPLETED) for firm_id, job_id, status in jobs]
+        )
+    if batches:
+        leave_batches(jobs)
 
 
 def _without_locked(transitions: Sequence[Transition]) -> Sequence[Transition]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
 
+from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.claim_filter import claim_filter
 from jobs.engine.dialects.claim_parameters import Range, firm_ranges
@@ -13,15 +16,20 @@ from jobs.engine.limit_sql import NOT_CLOSED, any_limit_sql
 from jobs.engine.transactions import fetch, fetch_pipelined, reading
 from jobs.states import Priority
 
+# A little more than the longest pause of an idle claiming loop.
+RECENT_SECONDS = 1.65
+# The rescue guard relies on the answer being hardly older than a query.
+RECENT_PER_LEASE = 0.125
+
 
 class PendingWork(NamedTuple):
     """Whether there is something to claim, and something for each maintenance task.
 
     `waiting`: jobs to admit. `expiring`: pending jobs past `expires_at`. `limited`: any limit
     exists. `open_breakers`: a circuit breaker is not closed. `dead_workers`: a worker's lease has
-    ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in has not fired, or a
-    batch is not completed. `deltas`: counters
-    are to be folded. `schedule_runs`: a schedule's run goes on. `database_time`: when it was read.
+    ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in has not fired, or a batch is not
+    completed. `deltas`: counters are to be folded. `schedule_runs`: a schedule's run goes on.
+    `database_time`: when it was read.
     """
 
     claimable: bool
@@ -86,3 +94,38 @@ def _columns() -> list[str]:
         "EXISTS (SELECT 1 FROM jobs_schedulerun r WHERE r.finished_at IS NULL)",
         now,
     ]
+
+
+class PendingWorkReader:
+    """Reads pending work, and remembers the last answer: for a worker's claiming loop and maintenance."""
+
+    def __init__(self, categories: Collection[str] = (), job_types: Collection[str] = ()) -> None:
+        self._categories = categories
+        self._job_types = job_types
+        self._lock = threading.Lock()
+        self._last: tuple[float, PendingWork] | None = None
+
+    def read(self, *, claims: bool = True) -> PendingWork:
+        """Ask the database; without `claims`, not whether there is something to claim.
+
+        Raises:
+            DatabaseError: it could not be asked.
+        """
+        asked_at = time.monotonic()
+        pending = read_pending_work(self._categories, self._job_types, claims=claims)
+        with self._lock:
+            self._last = asked_at, pending
+        return pending
+
+    def for_maintenance(self) -> PendingWork:
+        """Return a recent answer, else read without `claims`.
+
+        Raises:
+            DatabaseError: it could not be asked.
+        """
+        with self._lock:
+            last = self._last
+        recent = min(RECENT_SECONDS, RECENT_PER_LEASE * lease_seconds())
+        if last is not None and time.monotonic() - last[0] < recent:
+            return last[1]
+        return self.read(claims=False)

@@ -22,8 +22,7 @@ from jobs.engine.outcomes import (
 from jobs.engine.rescue import RescueReport
 from jobs.engine.rollups import Measured
 from jobs.execution import metrics, telemetry
-from jobs.execution.attempts import AttemptsByKind
-from jobs.execution.telemetry import FinishedAttempts
+from jobs.execution.telemetry import AttemptsByKind, FinishedAttempts
 from jobs.states import BreakerState, Status
 
 

@@ -1,4 +1,7 @@
-"""The log lines of the queue's events, through the standard library's logging."""
+"""The log lines of the queue's events, through the standard library's logging.
+
+Those of attempts that ended together are written, counted and measured by kind.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from uuid import UUID
+
+import orjson
 
 from interfaces.log_lines import write_line
-from jobs.engine.claim import Claim
+from jobs.engine.claim import Claim, InFlightJob
+from jobs.states import Status
 
 _log = logging.getLogger("jobs")
 # The logger of failed attempts, whose lines have message and traceback.
@@ -42,6 +49,59 @@ class FinishedAttempt(NamedTuple):
 
 # By kind: to write, count and measure attempts one by one would cost more than running their jobs.
 FinishedAttempts = Mapping[AttemptKind, Sequence[FinishedAttempt]]
+
+
+class AttemptsByKind(dict[AttemptKind, list[FinishedAttempt]]):
+    """Finished attempts by kind, as they are added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Without the worker, of which there is hardly ever more than one: its id is slow to hash.
+        self._last: tuple[UUID | None, str] = None, ""
+        self._same: dict[tuple[object, ...], list[FinishedAttempt]] = {}
+
+    def add(
+        self,
+        job: Claim | InFlightJob,
+        outcome: str,
+        status: Status | None,
+        error_class: str | None,
+        ran_seconds: float | None,
+    ) -> None:
+        """Add an attempt of this job."""
+        worker_id, worker = self._last
+        if job.worker_id is not worker_id:
+            worker = str(job.worker_id)
+            self._last = job.worker_id, worker
+        key = (
+            job.job_type,
+            job.firm_id,
+            job.category,
+            job.attempts,
+            outcome,
+            status,
+            error_class,
+            worker,
+        )
+        same = self._same.get(key)
+        if same is None:
+            text = None if status is None else str(status)
+            kind = AttemptKind(*key[:5], text, error_class, worker)
+            same = self._same[key] = self.setdefault(kind, [])
+        one = job.job_id, job.correlation_id, job.waited_seconds, ran_seconds
+        same.append(_finished(*one))
+
+
+def _finished(
+    job_id: UUID, correlation_id: str, waited_seconds: float, ran_seconds: float | None
+) -> FinishedAttempt:
+    # As str(job_id) and round(…, 4) do, in a third of the time.
+    return FinishedAttempt(
+        orjson.dumps(job_id)[1:-1].decode(),
+        correlation_id,
+        int(waited_seconds * 10_000 + 0.5) / 10_000,
+        int(ran_seconds * 10_000 + 0.5) / 10_000 if ran_seconds else 0.0,
+    )
 
 
 def fields_of(attempts: FinishedAttempts) -> Iterator[dict[str, Any]]:

@@ -15,9 +15,9 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 
-from jobs.engine.delete_follow_ups import delete_follow_ups_of_user
 from jobs.engine.delete_owned import (
     CHUNK,
+    delete_follow_ups_of_user,
     delete_jobs_of_firm,
     delete_jobs_of_user,
     stop_jobs_of_firm,

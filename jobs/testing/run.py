@@ -19,6 +19,7 @@ from jobs.engine.enqueue import EnqueueResult, enqueue
 from jobs.engine.fair_share import FairShare
 from jobs.engine.job_wait import read_job
 from jobs.engine.outcomes import DeadLettered, Outcome, Released, Retry, Settlement, Snoozed
+from jobs.engine.pending_work import PendingWorkReader
 from jobs.engine.settle import settle
 from jobs.engine.transactions import reading
 from jobs.execution.async_bridge import calls_stay_on_this_thread
@@ -31,7 +32,6 @@ from jobs.states import AttemptEnd, Status
 from jobs.testing.context import WatchingContext
 from jobs.testing.transactions import as_without_transaction
 from jobs.worker.maintenance import Maintenance
-from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.state import SharedState
 from tenants.scope import all_firms, current_scope
 

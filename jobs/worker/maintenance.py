@@ -21,7 +21,7 @@ from jobs.engine.counters import FOLD_BATCH, fold_counters
 from jobs.engine.demotion import Demotion, demote
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.locks import free_orphan_slots
-from jobs.engine.pending_work import PendingWork
+from jobs.engine.pending_work import PendingWork, PendingWorkReader
 from jobs.engine.prune import expire
 from jobs.engine.rescue import RescueReport, awaits_rescue, rescue, rescue_orphans
 from jobs.engine.schedule_runs import follow_runs
@@ -30,7 +30,6 @@ from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued
 from jobs.models import Worker
 from jobs.queries.doctor.snapshots import holders, is_pinned
-from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.scheduler import NOTE_SECONDS, TICK_SECONDS, Scheduler
 from jobs.worker.state import AWAY, Outage, SharedState, refresh_own_connection
 

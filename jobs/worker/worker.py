@@ -17,6 +17,7 @@ from jobs.engine.claim import Claim, largest_claim
 from jobs.engine.lease import WorkerInfo, deregister
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Released, Settlement
+from jobs.engine.pending_work import PendingWorkReader
 from jobs.engine.release import release
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_released
@@ -26,7 +27,6 @@ from jobs.worker.completer import Completer
 from jobs.worker.heartbeat import Heartbeat
 from jobs.worker.listener import Listener
 from jobs.worker.maintenance import Maintenance
-from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.pool import Pool
 from jobs.worker.running_slots import RunningSlots
 from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection, refresh_own_connection

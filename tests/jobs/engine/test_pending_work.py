@@ -10,11 +10,10 @@ import pytest
 from django.db import connection
 
 from jobs.engine.clock import database_now
-from jobs.engine.pending_work import PendingWork, read_pending_work
+from jobs.engine.pending_work import PendingWork, PendingWorkReader, read_pending_work
 from jobs.models import CircuitBreaker, Schedule
 from jobs.queue import pause, set_rate_limit
 from jobs.states import BreakerState
-from jobs.worker.pending_work import PendingWorkReader
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import later, new_worker, take_one
