@@ -1,8 +1,9 @@
-"""Which times are taken: those that both databases and Python store, compare and show alike."""
+"""Times: which are taken, those that both databases and Python have alike, and how they are written."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import re
+from datetime import UTC, datetime, timedelta
 
 # Beyond these years, time zones and margins exceed the range of Python's and the databases' dates.
 FIRST_YEAR = 1970
@@ -14,6 +15,9 @@ MOST = 1_000_000
 # A lease over which no heartbeat gets in time, polls that take a processor, a process that cannot begin.
 LEAST = {"JOB_LEASE_SECONDS": 0.5, "JOB_POLL_SECONDS": 0.01, "JOB_ISOLATED_MEMORY_MB": 256}
 YEARS = f"a year from {FIRST_YEAR} to {LAST_YEAR}"
+
+_SPAN = re.compile(r"(\d{1,6})([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def most_of(setting: str) -> int:
@@ -38,3 +42,16 @@ def earlier(moment: datetime, span: timedelta) -> datetime | None:
     except OverflowError:
         return None
     return found if is_in_range(found) else None
+
+
+def read_span(text: str) -> timedelta | None:
+    """Return a span such as 30m, 6h or 2d; None where the text is none."""
+    span = _SPAN.fullmatch(text)
+    return None if span is None else timedelta(**{_UNITS[span[2]]: int(span[1])})
+
+
+def iso(moment: datetime | None) -> str | None:
+    """Return the time as REST, the command line and notifications write it: in UTC, ISO 8601 with Z."""
+    if moment is None:
+        return None
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -17,10 +17,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from interfaces.admin.base import clipped, column
+from interfaces.moments import iso
 from jobs import registry
 from jobs.engine.redaction import Redactor, redact_secrets, redact_values
 from jobs.queries.durations import since_in_words
-from jobs.queries.timestamps import iso
 from tenants.admin.base import access_in
 from tenants.models import Firm, Role
 

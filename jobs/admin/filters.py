@@ -25,7 +25,7 @@ from jobs.errors import FilterInvalid
 from jobs.models.ids import id_at
 from jobs.queries.filters import CLOCK_MARGIN, OPEN, filter_dead_letters, filter_jobs
 from jobs.queries.held_back import ANYTHING, HELD_BACK
-from jobs.queries.lock_waiters import waiting_with_key
+from jobs.queries.locks import waiting_with_key
 from jobs.states import BreakerState, Category, DeadReason, Resolution, Status
 
 LOOK_BACK = timedelta(days=1)

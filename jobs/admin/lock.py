@@ -15,7 +15,7 @@ from jobs.engine.clock import database_now
 from jobs.models import ConcurrencyLock
 from jobs.models.limits import JOB_HOLDER, held_at
 from jobs.operations import locks
-from jobs.queries.lock_waiters import MOST_COUNTED, waiters_of
+from jobs.queries.locks import MOST_COUNTED, waiters_of
 from jobs.states import CountedBy
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from django.core.management.base import CommandParser
 from django.utils.dateparse import parse_datetime
 
-from interfaces.moments import YEARS, earlier, is_in_range
+from interfaces.moments import YEARS, earlier, is_in_range, read_span
 from interfaces.strict_json import without_repeats
 from jobs.queries import held_back
 from jobs.states import Category, Priority, Status
@@ -23,9 +22,6 @@ Argument = Callable[[CommandParser], object]
 
 MAX_LIMIT = 1000
 MAX_COUNT = 10_000_000
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_SPAN = re.compile(r"(\d{1,6})([smhd])\Z")
 
 
 def argument(*names: str, **settings: Any) -> Argument:
@@ -92,11 +88,10 @@ def moment_or_now(text: str) -> datetime | Literal["now"]:
 
 def since(text: str) -> datetime:
     """Read a time, or a span before now such as 30m, 6h, 2d."""
-    span = _SPAN.match(text)
+    span = read_span(text)
     if span is None:
         return moment(text)
-    number, unit = span.groups()
-    found = earlier(datetime.now(UTC), timedelta(**{_UNITS[unit]: int(number)}))
+    found = earlier(datetime.now(UTC), span)
     if found is None:
         raise ArgumentTypeError(f"a span that begins in {YEARS}, not {text!r}")
     return found

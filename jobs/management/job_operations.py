@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from django.core.management.base import CommandParser
 
+from interfaces.moments import iso
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.new_job import EnqueueSpec
 from jobs.management import arguments
@@ -19,7 +20,6 @@ from jobs.operations import jobs
 from jobs.operations.edit import edit
 from jobs.operations.enqueue import enqueue, enqueue_chain, holder_is_deleted
 from jobs.queries.serializers.jobs import JobRowSerializer
-from jobs.queries.timestamps import iso
 from jobs.states import BulkOperation, OnConflict, Priority, Status
 from tenants.cli import operator
 

@@ -9,11 +9,11 @@ from django.core.exceptions import ObjectDoesNotExist
 from rich.table import Column
 from rich.text import Text
 
+from interfaces.moments import iso
 from interfaces.tables import printable
 from jobs.models import DeadLetterQueue, JobQueue, Pause, RateLimit
 from jobs.queries.durations import since_in_words
 from jobs.queries.last_errors import last_error
-from jobs.queries.timestamps import iso
 from jobs.queries.why_waiting import WaitReason
 from jobs.states import Status
 

@@ -20,7 +20,7 @@ from django.db.models.functions import Cast
 from django.db.models.lookups import Exact
 from django.utils.dateparse import parse_datetime
 
-from interfaces.moments import earlier, is_in_range
+from interfaces.moments import earlier, is_in_range, read_span
 from interfaces.redaction import is_secret_key
 from jobs.engine.clock import database_now
 from jobs.errors import Fault, FilterInvalid, SearchInvalid
@@ -40,8 +40,6 @@ from tenants.scope import current_scope
 PAYLOAD = "payload."
 
 _TOKEN = re.compile(r'([a-z_]+(?:\.\w+)*):("[^"]*"|\S+)|("[^"]*"|\S+)')
-_SPAN = re.compile(r"(\d{1,6})([smhd])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _EXAMPLE_TIME = "give a time such as >2026-01-31, 2026-01-31..2026-02-03, or 6h"
 
 
@@ -256,10 +254,9 @@ QUALIFIERS: dict[str, Callable[[_Search, str, str], None]] = {
 
 def _period(name: str, text: str) -> tuple[datetime | None, datetime | None]:
     """Read `>TIME`, `>=TIME`, `<TIME`, `<=TIME`, `TIME..TIME`, one day, or a span before now."""
-    span = _SPAN.fullmatch(text)
+    span = read_span(text)
     if span is not None:
-        number, unit = span.groups()
-        since = earlier(database_now(), timedelta(**{_UNITS[unit]: int(number)}))
+        since = earlier(database_now(), span)
         if since is None:
             raise _invalid(name, "invalid", _EXAMPLE_TIME)
         return since, None

@@ -24,7 +24,7 @@ from jobs.engine.transactions import fetch, reading
 from jobs.models import ConcurrencyLock, JobQueue, Worker
 from jobs.models.limits import JOB_HOLDER, held_at
 from jobs.queries.durations import in_words
-from jobs.queries.shared_locks import held_by_jobs_of, slots_of_all_firms
+from jobs.queries.locks import held_by_jobs_of, slots_of_all_firms
 from jobs.states import BreakerState, CountedBy, Status
 
 # Jobs ahead of one in its lock key's queue are counted up to this.

@@ -9,6 +9,7 @@ from django.template.defaultfilters import pluralize
 from rich.table import Column
 
 from interfaces.commands import JsonCommand
+from interfaces.moments import iso
 from interfaces.tables import printable
 from jobs.engine.clock import database_now
 from jobs.engine.redaction import redact_secrets
@@ -41,7 +42,6 @@ from jobs.queries.serializers.jobs import (
 )
 from jobs.queries.serializers.stats import QueueStatsSerializer
 from jobs.queries.stats import JobCounts, QueueStats, queue_stats
-from jobs.queries.timestamps import iso
 from jobs.queries.why_waiting import why_waiting
 from jobs.states import Priority, Status
 

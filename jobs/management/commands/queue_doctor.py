@@ -10,9 +10,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from interfaces.commands import EXIT_REFUSED, JsonCommand
+from interfaces.moments import iso
 from interfaces.tables import print_padded, printable
 from jobs.queries.doctor import Examination, Finding, Severity, examine
-from jobs.queries.timestamps import iso
 from tenants.scope import all_firms
 
 INDENT = 9

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.table import Column
 
+from interfaces.moments import iso
 from jobs.management import arguments
 from jobs.management.arguments import row_id, row_ids
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
@@ -17,7 +18,6 @@ from jobs.queries.serializers.schedules import (
     ScheduleRunSerializer,
     timetable_in_words,
 )
-from jobs.queries.timestamps import iso
 from tenants.cli import operator
 
 _ARGUMENTS = (row_ids("schedule"), arguments.REASON)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet
 
+from interfaces.moments import iso
 from jobs import conf
 from jobs.engine.clock import database_now
 from jobs.engine.transactions import in_transaction
@@ -30,7 +31,6 @@ from jobs.operations.notifications.events import (
     subscribed,
 )
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
-from jobs.queries.timestamps import iso
 from jobs.states import OPEN_RESOLUTIONS, NotificationEvent
 from tenants.models import Firm
 from tenants.scope import all_firms

@@ -12,13 +12,13 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from interfaces.moments import iso
 from jobs import conf
 from jobs.engine.enqueue import enqueue_for_firms
 from jobs.engine.new_job import EnqueueSpec
 from jobs.models import DeadLetterQueue, NotificationEndpoint
 from jobs.operations.notifications.webhooks import MAX_DISCORD_LENGTH
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
-from jobs.queries.timestamps import iso
 from jobs.states import Channel, NotificationEvent
 from tenants.models import SYSTEM_SLUG
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from interfaces.moments import iso
 from jobs.engine.redaction import redact_secrets
-from jobs.queries.timestamps import iso
 
 REDACTED = "Secrets are masked; for a viewer every value is."
 

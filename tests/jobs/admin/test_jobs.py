@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from jobs.models import JobQueue, Worker
-from jobs.queries import job_detail, lists, lock_waiters
+from jobs.queries import job_detail, lists, locks
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
@@ -288,7 +288,7 @@ def test_a_locks_page_names_who_waits_for_it(
     shown = member.get(address)
     assert [job.pk for job, _ in shown.context["waiters"]] == [sooner.pk, later.pk]
     assert "2 waiting" in shown.content.decode()
-    monkeypatch.setattr(lock_waiters, "WAITERS_SHOWN", 1)
+    monkeypatch.setattr(locks, "WAITERS_SHOWN", 1)
     text = member.get(address).content.decode()
     assert f"{LIST}?lock=export%3Aacme&amp;firm=acme" in text
     assert listed(member, lock=key) == {sooner.pk, later.pk}

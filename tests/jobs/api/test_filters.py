@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
+from interfaces.moments import iso
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause
 from jobs.queries import lists
-from jobs.queries.timestamps import iso
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, WorkerFactory

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from interfaces.moments import iso
 from jobs.models import Pause
-from jobs.queries.timestamps import iso
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.factories.tenants import MembershipFactory, UserFactory

@@ -18,7 +18,7 @@ from jobs.engine.transactions import in_transaction
 from jobs.execution.context import JobContext, Signals
 from jobs.models import ConcurrencyLock, JobQueue
 from jobs.operations.enqueue import enqueue as enqueue_by_hand
-from jobs.queries.lock_waiters import waiters_of
+from jobs.queries.locks import waiters_of
 from jobs.queries.why_waiting import WaitReason
 from jobs.queue import (
     acquire_lock,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from interfaces.moments import iso
 from jobs.models import Pause
 from jobs.operations.limits import pause
-from jobs.queries.timestamps import iso
 from tenants.cli import operator
 from tenants.models import AuditEntry, Firm
 from tests.queue_kit import rows
