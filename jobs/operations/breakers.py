@@ -10,8 +10,7 @@ from jobs.engine.breakers import BreakerKey, lock_circuit, store_circuit
 from jobs.errors import Fault, LimitInvalid, WrongState
 from jobs.models import CircuitBreaker
 from jobs.operations.limit_faults import key_faults
-from jobs.operations.limits import owner_id
-from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
+from jobs.operations.operation import By, audit, get_for_update, operation, owner_id, require_reason
 from jobs.states import BreakerState
 from tenants.models import Firm
 

@@ -24,8 +24,7 @@ from jobs.engine.enqueue import enqueue
 from jobs.engine.value_faults import number_faults
 from jobs.errors import BulkInvalid, Fault, WrongState
 from jobs.models import BulkRun, DeadLetterQueue
-from jobs.operations.limits import owner_id
-from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
+from jobs.operations.operation import By, audit, get_for_update, operation, owner_id, require_reason
 from jobs.queries.bulk import Selection, Totals, eligible_rows, totals_of
 from jobs.states import (
     OF_DEAD_LETTERS,

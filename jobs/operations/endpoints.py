@@ -12,11 +12,10 @@ from django.db import IntegrityError
 
 from jobs.errors import EndpointInvalid, Fault, WrongState
 from jobs.models import NotificationEndpoint
-from jobs.operations.limits import owner_id
 from jobs.operations.notifications.addresses import AddressRefused, parse_url
 from jobs.operations.notifications.events import notify, test_notice
 from jobs.operations.notifications.webhooks import new_signing_key
-from jobs.operations.operation import By, audit, get_for_update, operation
+from jobs.operations.operation import By, audit, get_for_update, operation, owner_id
 from jobs.states import Channel, NotificationEvent
 from tenants.encryption import decrypt_field, encrypt_field
 from tenants.errors import EncryptionError

@@ -18,7 +18,6 @@ from jobs.engine import dialects
 from jobs.engine.clock import database_now
 from jobs.engine.demotion import demote_rated
 from jobs.engine.dialects import Column
-from jobs.engine.owner import firm_id_of
 from jobs.engine.transactions import fetch, run
 from jobs.errors import LimitInvalid, UnknownJob, WrongState
 from jobs.models import Pause, RateLimit
@@ -28,12 +27,17 @@ from jobs.operations.limit_faults import (
     pause_faults,
     rate_faults,
 )
-from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
+from jobs.operations.operation import (
+    By,
+    audit,
+    get_for_update,
+    operation,
+    owner_id,
+    require_reason,
+)
 from jobs.states import CountedBy
 from tenants.audit import as_actor
-from tenants.errors import TenantMismatch
 from tenants.models import Firm
-from tenants.scope import current_scope
 
 INSERT_PAUSE_SQL = """
 INSERT INTO jobs_pause
@@ -202,24 +206,6 @@ def remove_rate_limit(limit: RateLimit | UUID | str, *, reason: str = "", by: By
     row = get_for_update(RateLimit, limit)
     _delete(row)
     audit("rate_limit.clear", row, by, reason, before=_columns(row, *_RATE))
-
-
-def owner_id(firm: Firm | int | None) -> int:
-    """Return the id of the firm that owns a limit's row: for every firm, the system firm.
-
-    Raises:
-        TenantMismatch: the firm, or that of every firm, is out of scope.
-        ArgumentsInvalid: there is no such firm.
-    """
-    scope = current_scope()
-    if firm is None:
-        if scope is not None and scope.firm_ids is not None:
-            raise TenantMismatch("a limit for every firm takes every firm in scope")
-        return Firm.objects.system().pk
-    firm_id = firm_id_of(firm)
-    if scope is not None and not scope.allows(firm_id):
-        raise TenantMismatch(f"firm {firm_id} is not in scope")
-    return firm_id
 
 
 # The columns that the audit log keeps.

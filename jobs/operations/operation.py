@@ -16,6 +16,7 @@ from django.db import models
 
 from interfaces.plain_json import is_text
 from jobs.engine.counters import Counted
+from jobs.engine.owner import firm_id_of
 from jobs.engine.transactions import in_transaction
 from jobs.errors import ArgumentsInvalid, Fault, ReasonMissing, UnknownJob
 from jobs.models import (
@@ -31,6 +32,8 @@ from jobs.models import (
 )
 from jobs.states import Status
 from tenants.audit import Actor, as_actor, record_operation
+from tenants.errors import TenantMismatch
+from tenants.models import Firm
 from tenants.scope import current_scope
 
 By = Actor | AbstractBaseUser | None
@@ -115,6 +118,24 @@ def get_row(model: type[M], target: M | UUID | str, *, lock: bool = False) -> M:
     if found is None:
         raise UnknownJob(f"no {model._meta.verbose_name} {pk}")
     return found
+
+
+def owner_id(firm: Firm | int | None) -> int:
+    """Return the id of the firm that owns the row of an operation: one for every firm is the system firm's.
+
+    Raises:
+        TenantMismatch: the firm, or that of every firm, is out of scope.
+        ArgumentsInvalid: there is no such firm.
+    """
+    scope = current_scope()
+    if firm is None:
+        if scope is not None and scope.firm_ids is not None:
+            raise TenantMismatch("what is for every firm takes every firm in scope")
+        return Firm.objects.system().pk
+    firm_id = firm_id_of(firm)
+    if scope is not None and not scope.allows(firm_id):
+        raise TenantMismatch(f"firm {firm_id} is not in scope")
+    return firm_id
 
 
 def restarts_counted(jobs: Iterable[JobQueue]) -> Iterator[Counted]:
