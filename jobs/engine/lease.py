@@ -17,6 +17,9 @@ from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, reading, run, run_alone
 from jobs.models.ids import pack_ids
 
+# How often a worker extends its lease within one.
+HEARTBEATS_PER_LEASE = 4
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerInfo:

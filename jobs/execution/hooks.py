@@ -18,7 +18,7 @@ from django.utils.module_loading import import_string
 from jobs.conf import attempt_hooks
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import DeadLettered, Failure, Outcome, Retry, class_path
-from jobs.execution import telemetry
+from jobs.execution.events import OUTCOMES, Event, emit
 
 
 @dataclass
@@ -43,7 +43,7 @@ class RunningAttempt:
 
     def ended(self, outcome: Outcome) -> None:
         """Note how it ended."""
-        self.outcome = type(outcome).__name__.lower()
+        self.outcome = OUTCOMES[type(outcome)]
         if isinstance(outcome, Retry | DeadLettered):
             self.failure = outcome.failure
 
@@ -100,5 +100,4 @@ def _forget(*, setting: str, **_: object) -> None:
 
 
 def _tell(error: Exception) -> None:
-    fields = {"to": "attempt", "error_class": class_path(error)}
-    telemetry.log("subscriber_failed", fields, problem=True)
+    emit(Event.SUBSCRIBER_FAILED, to="attempt", error_class=class_path(error))

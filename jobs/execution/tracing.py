@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from interfaces.correlation import TRACEPARENT
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import DeadLettered, Outcome, Retry
+from jobs.execution.events import OUTCOMES
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Link
@@ -38,7 +39,7 @@ class _Recording(AttemptSpan):
         self._span = span
 
     def ended(self, outcome: Outcome) -> None:
-        self._span.set_attribute("mailroom.outcome", type(outcome).__name__.lower())
+        self._span.set_attribute("mailroom.outcome", OUTCOMES[type(outcome)])
         if isinstance(outcome, Retry | DeadLettered):
             # The class alone: a message may quote mail.
             self._span.set_attribute("error.type", outcome.failure.error_class)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -70,6 +72,12 @@ class BulkRun(QueueModel):
     def awaits_canary(self) -> bool:
         """Whether the rest waits for what becomes of the canary."""
         return bool(self.canary_size) and self.canary_passed_at is None
+
+    @property
+    def canary_job_ids(self) -> list[UUID]:
+        """The jobs of the canary's members, which are the first that were not refused."""
+        done = BulkMember.objects.filter(run=self, state=MemberState.DONE).order_by("target_id")
+        return list(done.values_list("job_id", flat=True)[: self.canary_size])
 
     @property
     def has_canary_out(self) -> bool:

@@ -122,8 +122,7 @@ def _chunk(run: BulkRun, most: int, actor: Actor) -> Step:
 
 def _canary(run: BulkRun) -> tuple[int, int, int]:
     """Return how many of the canary's jobs failed again, are still live, and were tried at all."""
-    first = BulkMember.objects.filter(run=run, state=MemberState.DONE).order_by("target_id")
-    ids = list(first.values_list("job_id", flat=True)[: run.canary_size])
+    ids = run.canary_job_ids
     statuses = list(JobQueue.objects.filter(pk__in=ids).values_list("status", flat=True))
     failed = sum(status in (Status.DLQ, Status.FAILED) for status in statuses)
     return failed, sum(status in LIVE for status in statuses), len(ids)

@@ -204,10 +204,10 @@ def why_run_waits(run: BulkRun) -> list[WaitReason]:
 
 def why_canary_waits(run: BulkRun) -> list[WaitReason]:
     """Return what keeps a job of the run's canary from running: the first that anything does."""
-    first = BulkMember.objects.filter(run=run, state=MemberState.DONE).order_by("target_id")
-    ids = list(first.values_list("job_id", flat=True)[: run.canary_size])
     jobs = JobQueue.objects.select_related("firm").defer(*LARGE_COLUMNS)
-    waiting = jobs.filter(pk__in=ids, status=Status.PENDING).order_by("job_id")[:CANARIES_ASKED]
+    waiting = jobs.filter(pk__in=run.canary_job_ids, status=Status.PENDING).order_by("job_id")[
+        :CANARIES_ASKED
+    ]
     return next(filter(None, map(why_waiting, waiting)), [])
 
 

@@ -14,6 +14,7 @@ from django.db import connection
 
 from jobs.conf import lease_seconds
 from jobs.engine.lease import (
+    HEARTBEATS_PER_LEASE,
     WorkerInfo,
     cancel_requested,
     heartbeat,
@@ -33,7 +34,6 @@ TICK_SECONDS = 0.05
 # ... of the watch over timeouts, while nothing runs.
 IDLE_TICK_SECONDS = 0.2
 RETRY_PROCESSING_SECONDS = 1.0
-HEARTBEATS_PER_LEASE = 4
 CANCEL_CHECK_SECONDS = 1.0
 # How often a supervised worker shows life.
 LIVENESS_SECONDS = 0.25

@@ -17,7 +17,14 @@ from uuid_utils.compat import uuid7
 from jobs import VERSION, conf
 from jobs.engine.admission import admit
 from jobs.engine.claim import claim_one
-from jobs.engine.lease import WorkerInfo, deregister, heartbeat, note_running, register
+from jobs.engine.lease import (
+    HEARTBEATS_PER_LEASE,
+    WorkerInfo,
+    deregister,
+    heartbeat,
+    note_running,
+    register,
+)
 from jobs.engine.outcomes import Outcome, Settlement
 from jobs.engine.settle import settle
 from jobs.errors import WrongState
@@ -27,8 +34,6 @@ from jobs.execution.executor import execute
 from jobs.models import JobQueue
 from jobs.models.ids import pack_ids
 from jobs.worker.state import AWAY
-
-HEARTBEATS_PER_LEASE = 4
 
 
 def run_inline(job: JobQueue) -> Outcome:

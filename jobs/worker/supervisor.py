@@ -17,8 +17,8 @@ from contextlib import suppress
 from math import inf
 
 from jobs.conf import lease_seconds
+from jobs.engine.lease import HEARTBEATS_PER_LEASE
 from jobs.execution.events import Event, emit
-from jobs.worker.heartbeat import HEARTBEATS_PER_LEASE
 from jobs.worker.orphans import Orphans
 from jobs.worker.running import INTERRUPT_SECONDS
 from jobs.worker.running_slots import RunningSlots, shared_file

@@ -10,14 +10,12 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from rich.table import Column
 
-from interfaces.commands import JsonCommand
+from interfaces.commands import EXIT_INTERRUPTED, JsonCommand
 from jobs.management.arguments import count
 from jobs.management.benchmarks.firms import own_firms, refuse_shared_database
 from jobs.management.benchmarks.scenario import Plan, Scenario, report
 from jobs.management.benchmarks.scenarios import SCENARIOS
 from jobs.management.subcommand import refusals
-
-EXIT_INTERRUPTED = 130
 
 _FIGURES = {
     "seconds": "seconds",

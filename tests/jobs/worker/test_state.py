@@ -13,12 +13,12 @@ import pytest
 from django.db import OperationalError
 
 from jobs.conf import lease_seconds
+from jobs.engine.lease import HEARTBEATS_PER_LEASE
 from jobs.engine.lease import heartbeat as send_heartbeat
 from jobs.execution import events
 from jobs.execution.events import Event
 from jobs.models import Worker
 from jobs.worker import heartbeat, maintenance
-from jobs.worker.heartbeat import HEARTBEATS_PER_LEASE
 from jobs.worker.worker import WorkerLoop, WorkerOptions
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
