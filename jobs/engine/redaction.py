@@ -32,15 +32,15 @@ def redact_values(value: object) -> Any:
 def restore_redacted(edited: Any, original: object) -> Any:
     """Return an edit of `redact_secrets(original)`, with the hidden values put back.
 
-    A placeholder that was moved or typed stays: `redaction_faults` finds it.
+    A mask that was moved or typed stays: `redaction_faults` finds it.
     """
     return _put_back(edited, redact_secrets(original), original)
 
 
 def redaction_faults(value: object) -> list[Fault]:
-    """Return a fault for each field that holds the placeholder instead of a value."""
+    """Return a fault for each field that holds a mask instead of a value."""
     message = "is the mask that hides a secret: give the secret itself"
-    paths = islice(_placeholder_paths(presentable(value), ""), MAX_FAULTS)
+    paths = islice(_mask_paths(presentable(value), ""), MAX_FAULTS)
     return [Fault(path, "masked", message) for path in paths]
 
 
@@ -66,13 +66,13 @@ def _without_values(value: object) -> object:
     return None if value is None else REDACTED_VALUE
 
 
-def _placeholder_paths(value: object, path: str) -> Iterator[str]:
+def _mask_paths(value: object, path: str) -> Iterator[str]:
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from _placeholder_paths(item, f"{path}.{key}" if path else key)
+            yield from _mask_paths(item, f"{path}.{key}" if path else key)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _placeholder_paths(item, f"{path}[{index}]")
+            yield from _mask_paths(item, f"{path}[{index}]")
     elif value == REDACTED_VALUE:
         yield path
 

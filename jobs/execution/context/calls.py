@@ -41,8 +41,8 @@ MAX_LOG_LENGTH = 500
 class JobCalls:
     """The running job, as its handler sees it.
 
-    Every call is a checkpoint: it raises LeaseLost when the job is no longer this worker's, and
-    Cancel when a cancel was requested.
+    Every call but `log` is a checkpoint: it raises LeaseLost when the job is no longer this
+    worker's, and Cancel (`transaction` LeaseLost) when a cancel was requested.
     """
 
     # How often this attempt has fanned out, by the type of `then`; made when first needed.

@@ -14,9 +14,9 @@ from tenants.models import Firm
 
 
 class Command(JsonCommand):
-    """Deletes finished jobs past their retention; those with an open dead letter stay."""
+    """Deletes what is over and past its retention; jobs stay as long as their dead letters."""
 
-    help = "Delete finished jobs older than their firm's retention."
+    help = "Delete finished jobs, and what else is over, past their retention."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add `--firm`."""

@@ -97,7 +97,7 @@ class _RunUrlField(serializers.CharField):
 class BulkStartedSerializer(serializers.Serializer[Any]):
     """A bulk run that was started."""
 
-    run_id = serializers.UUIDField(source="pk", help_text="Also the batch in the audit log.")
+    run_id = serializers.UUIDField(source="pk", help_text="Also `bulk_run` in the audit log.")
     job_id = serializers.UUIDField(help_text="The job that does it.")
     count = serializers.IntegerField(source="total", help_text="Its members.")
     url = _RunUrlField(source="pk", help_text="Where its progress is.")
@@ -114,7 +114,7 @@ class CanarySerializer(serializers.Serializer[Any]):
 class BulkRunSerializer(serializers.Serializer[Any]):
     """One operation on many dead letters or jobs."""
 
-    id = serializers.UUIDField(help_text="Also the batch in the audit log.")
+    id = serializers.UUIDField(help_text="Also `bulk_run` in the audit log.")
     firm = serializers.CharField(
         source="firm.slug", help_text="The firm's slug; that of the system firm for every firm."
     )
