@@ -111,8 +111,7 @@ class BulkRunAdmin(TenantOperationsAdmin):
         details, now = details_of_run(row), database_now()
         back = request.GET.get("back", "")
         if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
-            listing = "deadletterqueue" if row.operation in OF_DEAD_LETTERS else "jobqueue"
-            back = reverse(f"admin:jobs_{listing}_changelist")
+            back = _listing(row)
         return {
             **super().page_context(request, row),
             "title": str(row),
@@ -185,8 +184,14 @@ def _searched(run: BulkRun) -> str:
     """Return the list by the search, or the failure, that the run was started for; "" for none."""
     chosen = run.selection.get("filter") or {}
     search = chosen.get("q") or chosen.get("fingerprint")
-    listing = "deadletterqueue" if run.operation in OF_DEAD_LETTERS else "jobqueue"
-    return list_url(listing, q=search) if search else ""
+    return _listing(run, q=search) if search else ""
+
+
+def _listing(run: BulkRun, **filters: str) -> str:
+    """Return the address of the list of what the run changes."""
+    return list_url(
+        "deadletterqueue" if run.operation in OF_DEAD_LETTERS else "jobqueue", **filters
+    )
 
 
 def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
@@ -194,7 +199,7 @@ def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
     rate = run.rate_per_second
     priority = None if run.priority is None else Priority(run.priority).name.lower()
     return [
-        Fact("Run (batch in the audit log)", run.pk, is_code=True),
+        Fact("Run (bulk_run in the audit log)", run.pk, is_code=True),
         Fact("Its job", run.job_id, job_url(run.job_id), is_code=True),
         Fact("Audit log", "Every change of this run" if reads_log else None, log),
         Fact("For", selection_in_words(run), _searched(run)),

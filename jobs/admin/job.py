@@ -48,7 +48,7 @@ from jobs.models import JobQueue
 from jobs.operations import jobs
 from jobs.queries.durations import in_words
 from jobs.queries.held_back import limits_in_force
-from jobs.queries.job_detail import correlation_tree, details_of
+from jobs.queries.job_detail import correlation_tree, details_of, progress_in_words
 from jobs.queries.last_errors import fetch_classes_of_last_errors, last_error
 from jobs.queries.lists import FIRM, LARGE_COLUMNS
 from jobs.states import IN_FLIGHT, RETRYABLE, BulkOperation, Listing, Priority, Status
@@ -254,7 +254,7 @@ def _facts(job: JobQueue) -> list[Fact]:
         Fact("Attempts", f"{job.attempts} of {job.max_attempts}"),
         Fact("Worker deaths", job.deaths),
         Fact("Series", job.series if job.series > 1 else None),
-        Fact("Progress", _progress(job)),
+        Fact("Progress", progress_in_words(job)),
         Fact("On behalf of", job.user.get_username() if job.user_id and job.user else None),
         Fact(
             "Correlation id",
@@ -276,9 +276,3 @@ def _facts(job: JobQueue) -> list[Fact]:
         Fact("Completed", exact(job.completed_at)),
         Fact("Expires", exact(job.expires_at)),
     ]
-
-
-def _progress(job: JobQueue) -> str | None:
-    if job.progress is None:
-        return None
-    return f"{job.progress:.0%} {job.progress_note}".strip()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 
-from asgiref.sync import SyncToAsync, sync_to_async
+from asgiref.sync import SyncToAsync, async_to_sync, sync_to_async
 from django.db import close_old_connections, connections
 
 from jobs.execution.connections import drop_open_transactions, require_no_transaction
@@ -145,13 +145,19 @@ _stay: ContextVar[bool] = ContextVar("calls_stay_on_this_thread", default=False)
 def calls_stay_on_this_thread() -> Iterator[None]:
     """Keep the calls of coroutines that `async_to_sync` runs for this thread on this thread.
 
-    For the test kit: no other thread sees what a test's transaction has written.
+    No other thread sees what the transaction of a test, or of a rehearsal, has written.
     """
     token = _stay.set(True)
     try:
         yield
     finally:
         _stay.reset(token)
+
+
+@async_to_sync
+async def run_on_this_thread(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a handler's coroutine to its end, where no worker's event loop is."""
+    return await coroutine
 
 
 async def in_database_thread(function: Callable[[*Ts], T], *args: *Ts) -> T:

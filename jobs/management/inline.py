@@ -11,12 +11,9 @@ from jobs.management.job_operations import JOBS
 from jobs.management.subcommand import Options, Subcommand, refusals
 from jobs.management.tables import wait_lines
 from jobs.models import JobQueue
-from jobs.queries.why_waiting import WaitCode, why_waiting
+from jobs.queries.why_waiting import OF_WORKERS, why_waiting
 from jobs.worker.inline import run_inline
 from tenants.cli import command_scope
-
-# This process takes the place of a worker.
-OF_WORKERS = (WaitCode.NO_WORKER, WaitCode.NO_WORKER_FOR_CATEGORY, WaitCode.UNKNOWN_TYPE)
 
 _INLINE = argument(
     "--inline",

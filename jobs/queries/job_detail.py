@@ -46,6 +46,11 @@ _CALLBACKS = {
 }
 
 
+def progress_in_words(job: JobQueue) -> str | None:
+    """Return how far the handler said it is, and its note; None where it said nothing."""
+    return None if job.progress is None else f"{job.progress:.0%} {job.progress_note}".strip()
+
+
 @dataclass(frozen=True)
 class Then:
     """Jobs that are enqueued later, one after the other, when others are completed or settled."""

@@ -53,6 +53,10 @@ class WaitCode(StrEnum):
         return self.value.replace("_", " ")
 
 
+# What hinders nobody who runs the job in the place of a worker.
+OF_WORKERS = frozenset({WaitCode.NO_WORKER, WaitCode.NO_WORKER_FOR_CATEGORY, WaitCode.UNKNOWN_TYPE})
+
+
 @dataclass(frozen=True)
 class WaitReason:
     """One reason why a job waits; `until` is when it ends, if that is known."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 from uuid import UUID
 
-from asgiref.sync import async_to_sync
 from uuid_utils.compat import uuid7
 
 from jobs import registry
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim, claim_one
+from jobs.engine.current_job import in_event_loop
 from jobs.engine.enqueue import EnqueueResult, enqueue
 from jobs.engine.fair_share import FairShare
 from jobs.engine.job_wait import read_job
@@ -22,14 +22,13 @@ from jobs.engine.outcomes import DeadLettered, Outcome, Released, Retry, Settlem
 from jobs.engine.pending_work import PendingWorkReader
 from jobs.engine.settle import settle
 from jobs.engine.transactions import reading
-from jobs.execution.async_bridge import calls_stay_on_this_thread
-from jobs.execution.context import Signals
+from jobs.execution.async_bridge import calls_stay_on_this_thread, run_on_this_thread
+from jobs.execution.context import JobContext, Signals
 from jobs.execution.events import emit_settled
 from jobs.execution.executor import execute, failed
 from jobs.models import JobQueue
-from jobs.queries.why_waiting import WaitCode, why_waiting
+from jobs.queries.why_waiting import OF_WORKERS, why_waiting
 from jobs.states import AttemptEnd, Status
-from jobs.testing.context import WatchingContext
 from jobs.testing.transactions import as_without_transaction
 from jobs.worker.maintenance import Maintenance
 from jobs.worker.state import SharedState
@@ -46,10 +45,6 @@ _ENDS_OF_PENDING = {
     Snoozed: AttemptEnd.SNOOZED,
     Released: AttemptEnd.RELEASED,
 }
-# The test itself is the worker.
-_NO_WORKER = frozenset({WaitCode.NO_WORKER, WaitCode.NO_WORKER_FOR_CATEGORY, WaitCode.UNKNOWN_TYPE})
-
-
 # A stored job, or the type of one to be enqueued.
 Job = str | UUID | JobQueue | EnqueueResult
 
@@ -63,6 +58,28 @@ class _NoJitter(Random):
 
     def random(self) -> float:
         return 0.5
+
+
+class WatchingContext(JobContext):
+    """`ctx` in a test: asks at every call what a worker's heartbeat would tell."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether a cancel was requested; on an event loop, as of the last awaited call."""
+        if not in_event_loop():
+            self._watch()
+        return super().is_cancelled
+
+    def _checkpoint(self, twin: str) -> None:
+        self._refuse_in_loop(f"{twin}(…)")
+        self._watch()
+        super()._checkpoint(twin)
+
+    def _watch(self) -> None:
+        rows = JobQueue.objects.unscoped("the test kit looks for a cancel")
+        requested = rows.filter(pk=self.job_id, cancel_requested_at__isnull=False)
+        if reading(requested.exists):
+            self._signals.cancel_requested = True
 
 
 @dataclass(frozen=True)
@@ -206,7 +223,7 @@ def performed(claimed: Claim) -> Outcome:
                 claimed,
                 rng=_NoJitter(),
                 signals=Signals(),
-                run_async=_run_async,
+                run_async=run_on_this_thread,
                 context=WatchingContext,
             )
     except Exception as error:
@@ -217,11 +234,6 @@ def performed(claimed: Claim) -> Outcome:
         if not isinstance(outcome, Retry | DeadLettered):
             outcome = failed(claimed, error, rng=_NoJitter())
     return outcome
-
-
-@async_to_sync
-async def _run_async(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    return await coroutine
 
 
 def settled(claimed: Claim, outcome: Outcome) -> Ran:
@@ -243,7 +255,7 @@ def _obstacles(job_id: UUID) -> str:
         job = JobQueue.objects.select_related("firm").get(pk=job_id)
         if job.status != Status.PENDING:
             return f"it is {job.status}"
-        reasons = [one.detail for one in why_waiting(job) if one.code not in _NO_WORKER]
+        reasons = [one.detail for one in why_waiting(job) if one.code not in OF_WORKERS]
     return "; ".join(reasons) or "its time to start is over"
 
 

@@ -17,7 +17,6 @@ from random import SystemRandom
 from typing import Any
 from uuid import UUID
 
-from asgiref.sync import async_to_sync
 from django.apps import apps
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
@@ -39,7 +38,7 @@ from jobs.engine.rehearsal import (
 )
 from jobs.engine.requeue import Restart
 from jobs.errors import JobTimeout
-from jobs.execution.async_bridge import calls_stay_on_this_thread
+from jobs.execution.async_bridge import calls_stay_on_this_thread, run_on_this_thread
 from jobs.execution.child_process import die_with_parent, limit_memory
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute
@@ -172,7 +171,7 @@ def _outcome_within(claim: Claim, seconds: float) -> Outcome | None:
                 claim,
                 rng=SystemRandom(),
                 signals=Signals(),
-                run_async=_run_async,
+                run_async=run_on_this_thread,
                 context=RehearsalContext,
             )
         _run_on_commit()
@@ -189,11 +188,6 @@ _timed_out: list[bool] = []
 def _time_out(*_: Any) -> None:
     _timed_out.append(True)
     raise JobTimeout("the rehearsal's time is over")
-
-
-@async_to_sync
-async def _run_async(coroutine: Any) -> Any:
-    return await coroutine
 
 
 def _run_on_commit() -> None:

@@ -28,7 +28,7 @@ from jobs.management.tables import (
 )
 from jobs.models import Attempt, Batch, JobQueue, JobStep
 from jobs.queries.durations import in_words, since_in_words
-from jobs.queries.job_detail import JobDetails, details_of
+from jobs.queries.job_detail import JobDetails, details_of, progress_in_words
 from jobs.queries.last_errors import (
     classes_of_last_errors,
     fetch_classes_of_last_errors,
@@ -152,7 +152,7 @@ def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:
         ("limit key", job.limit_key),
         ("limit units", job.limit_units if job.limit_units > 1 else None),
         ("idempotency key", job.idempotency_key),
-        ("progress", None if job.progress is None else _progress(job)),
+        ("progress", progress_in_words(job)),
         ("last error", last_error(job)),
     ]
     moments = {
@@ -167,10 +167,6 @@ def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:
         if moment is not None
     ]
     return [(name, value) for name, value in facts if value not in (None, "")]
-
-
-def _progress(job: JobQueue) -> str:
-    return f"{job.progress:.0%} {job.progress_note}".strip()
 
 
 def _print_json(command: JsonCommand, title: str, value: object) -> None:

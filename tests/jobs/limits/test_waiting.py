@@ -10,15 +10,13 @@ from jobs.engine.admission import sweep
 from jobs.engine.clock import database_now
 from jobs.errors import LONGEST_WAIT_SECONDS, UnknownJob
 from jobs.models import JobQueue
-from jobs.queries.why_waiting import WaitCode, WaitReason
+from jobs.queries.why_waiting import OF_WORKERS, WaitCode, WaitReason
 from jobs.queue import acquire_lock, pause, set_rate_limit, why_waiting
 from tenants.models import Firm
 from tenants.scope import firm_scope
 from tests.queue_kit import later, new_worker, take
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-25")]
-
-OF_WORKERS = {WaitCode.NO_WORKER, WaitCode.NO_WORKER_FOR_CATEGORY, WaitCode.UNKNOWN_TYPE}
 
 
 def reasons(firm: Firm, job_id) -> list[WaitReason]:
