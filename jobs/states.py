@@ -51,6 +51,14 @@ class Priority(IntEnum):
     NORMAL = 2
     LOW = 3
 
+    @property
+    def word(self) -> str:
+        """The priority as a person would write it."""
+        return self.name.lower()
+
+
+PRIORITY_CHOICES = tuple((level.value, level.word) for level in Priority)
+
 
 class OnConflict(StrEnum):
     """What an enqueue does to the job that has its idempotency key and has not begun."""

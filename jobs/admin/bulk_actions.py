@@ -8,7 +8,7 @@ from django import forms
 
 from interfaces.admin.operations import OperationForm, TextAnswer, Variant
 from jobs.operations.bulk import MOST_CANARIES, MOST_PER_SECOND
-from jobs.states import BulkOperation, Priority
+from jobs.states import PRIORITY_CHOICES, BulkOperation
 
 
 class BulkForm(OperationForm):
@@ -26,9 +26,7 @@ class BulkReasonForm(BulkForm):
 class BulkPriorityForm(BulkForm):
     """The priority to set."""
 
-    priority = forms.TypedChoiceField(
-        coerce=int, choices=[(level.value, level.name.lower()) for level in Priority]
-    )
+    priority = forms.TypedChoiceField(coerce=int, choices=PRIORITY_CHOICES)
     field_order = ("priority", "reason")
 
 

@@ -197,7 +197,7 @@ def _listing(run: BulkRun, **filters: str) -> str:
 def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
     log = f"{reverse('admin:tenants_auditentry_changelist')}?{urlencode({'q': run.correlation_id})}"
     rate = run.rate_per_second
-    priority = None if run.priority is None else Priority(run.priority).name.lower()
+    priority = None if run.priority is None else Priority(run.priority).word
     return [
         Fact("Run (bulk_run in the audit log)", run.pk, is_code=True),
         Fact("Its job", run.job_id, job_url(run.job_id), is_code=True),

@@ -55,6 +55,12 @@ RANGES = {
 DEFAULT_RANGE = "24h"
 
 
+def bars(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return each number with its part of the highest, in percent."""
+    most = max(numbers) or 1
+    return [(number, round(number * 100 / most)) for number in numbers]
+
+
 def range_named(name: str) -> Range:
     """Return the range of this name; empty means the default.
 

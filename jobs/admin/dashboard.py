@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from jobs.admin.base import list_url
 from jobs.admin.charts import RANGES, charts, range_named
+from jobs.admin.limits import where
 from jobs.admin.pause import subject_of
 from jobs.admin.trouble import failing_row, flood_rows, latency_rows
 from jobs.models import CircuitBreaker, Pause
@@ -170,7 +171,7 @@ def _pause_block(pause: Pause, now: datetime) -> Block:
         kind="Pause",
         href="" if hidden else reverse("admin:jobs_pause_change", args=[pause.pk]),
         what=subject_of(pause),
-        firm="every firm" if pause.everywhere else pause.firm.name,
+        firm=where(pause),
         why=pause.reason,
         until=f"ends {since_in_words(pause.until, now)}"
         if pause.until

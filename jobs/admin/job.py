@@ -250,7 +250,7 @@ def _facts(job: JobQueue) -> list[Fact]:
         Fact("Job id", job.job_id, is_code=True),
         Fact("Firm", firm_name(job), reverse("admin:tenants_firm_change", args=[job.firm_id])),
         Fact("Category", job.category, f"{listing}?category={job.category}"),
-        Fact("Priority", Priority(job.priority).name.lower()),
+        Fact("Priority", Priority(job.priority).word),
         Fact("Attempts", f"{job.attempts} of {job.max_attempts}"),
         Fact("Worker deaths", job.deaths),
         Fact("Series", job.series if job.series > 1 else None),

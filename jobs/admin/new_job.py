@@ -26,7 +26,7 @@ from jobs.operations.deletion import by_hand_faults
 from jobs.operations.enqueue import enqueue
 from jobs.payload_validator import validate_payload
 from jobs.registry import JobType
-from jobs.states import Priority
+from jobs.states import PRIORITY_CHOICES, Priority
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.firm_choice import FirmChoiceForm
 from tenants.models import Role
@@ -46,7 +46,7 @@ class NewJobForm(FirmChoiceForm):
     priority = forms.TypedChoiceField(
         coerce=int,
         initial=Priority.NORMAL,
-        choices=[(level.value, level.name.lower()) for level in Priority],
+        choices=PRIORITY_CHOICES,
     )
     idempotency_key = forms.CharField(
         required=False,

@@ -14,7 +14,7 @@ from interfaces.strict_json import RepeatedKey, without_repeats
 from jobs.admin.base import pretty_json
 from jobs.engine.redaction import canonical_json, redact_secrets, restore_redacted
 from jobs.models import JobQueue
-from jobs.states import Priority
+from jobs.states import PRIORITY_CHOICES, Priority
 
 EDITOR_ROWS = 16
 
@@ -73,10 +73,10 @@ class JobChangesForm(PayloadForm):
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Start from the job's payload and priority."""
         super().prepare(request, row)
-        now = Priority(self.job_of(row).priority).name.lower()
+        now = Priority(self.job_of(row).priority).word
         self.fields["priority"].choices = [  # type: ignore[attr-defined]  # a choice field
             ("", f"As it is ({now})"),
-            *((str(level.value), level.name.lower()) for level in Priority),
+            *PRIORITY_CHOICES,
         ]
 
 

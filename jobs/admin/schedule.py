@@ -33,7 +33,7 @@ from jobs.queries.serializers.schedules import next_runs, timetable_in_words
 from jobs.registry import find
 from jobs.registry.timetable import MAX_CRON_LENGTH, TimetableInvalid
 from jobs.schedules.groups import find_group, group_names
-from jobs.states import MissedRuns, Priority, ScheduleTarget
+from jobs.states import PRIORITY_CHOICES, MissedRuns, Priority, ScheduleTarget
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 from tenants.admin.firm_choice import FirmChoiceForm
@@ -71,7 +71,7 @@ class TimetableForm(OperationForm):
     priority = forms.TypedChoiceField(
         coerce=int,
         initial=Priority.NORMAL,
-        choices=[(level.value, level.name.lower()) for level in Priority],
+        choices=PRIORITY_CHOICES,
     )
     missed_runs = forms.ChoiceField(
         choices=[(MissedRuns.SKIP, "are skipped"), (MissedRuns.RUN_ONCE, "are made up for once")],
@@ -276,7 +276,7 @@ def _facts(row: Schedule) -> list[Fact]:
         # The list filters by the types that this code knows.
         Fact("Type", row.job_type, f"{jobs}?type={row.job_type}" if find(row.job_type) else ""),
         Fact("Jobs", "its latest jobs", f"{jobs}?q=schedule:{row.pk}"),
-        Fact("Priority", Priority(row.priority).name.lower()),
+        Fact("Priority", Priority(row.priority).word),
         Fact("Cron", row.cron, is_code=True),
         Fact("Interval", f"{row.interval_seconds} s" if row.interval_seconds else None),
         Fact("Time zone", row.time_zone),

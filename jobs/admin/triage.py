@@ -13,6 +13,7 @@ from django.template.response import TemplateResponse
 
 from jobs.admin.base import LABELS
 from jobs.admin.bulk_actions import BulkAction
+from jobs.admin.charts import bars
 from jobs.engine.clock import database_now
 from jobs.queries.durations import since_in_words
 from jobs.queries.filters import OPEN
@@ -44,14 +45,13 @@ def triage_board(
 
 def _card(group: Group, now: datetime) -> dict[str, Any]:
     """Return what the board shows of a group; `query` narrows the list to it."""
-    most = max(group.trend) or 1
     named = {"q": group.fingerprint} if group.fingerprint else {}
     return {
         "group": group,
         "query": urlencode({**named, "decision": OPEN}),
         "first": since_in_words(group.first_seen, now) if group.first_seen else "",
         "last": since_in_words(group.last_seen, now) if group.last_seen else "",
-        "bars": [(number, round(number * 100 / most)) for number in group.trend],
+        "bars": bars(group.trend),
         "reason_label": LABELS[group.sample.reason] if group.sample else "",
         "error": error_in_words(group.sample.error_class, group.sample.error)
         if group.sample

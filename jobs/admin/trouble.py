@@ -9,7 +9,7 @@ from datetime import datetime
 from django.utils.safestring import SafeString
 
 from jobs.admin.base import age, error_line, job_url, list_url
-from jobs.admin.charts import Range
+from jobs.admin.charts import Range, bars
 from jobs.queries.durations import in_words
 from jobs.queries.last_errors import error_in_words
 from jobs.queries.latency import Percentiles, latency
@@ -63,7 +63,6 @@ class LatencyRow:
 
 def failing_row(one: FailingNow) -> FailingRow:
     """Return what is shown of a type that fails."""
-    most = max(one.trend) or 1
     trend, icon = TRENDS[one.rises]
     return FailingRow(
         one.job_type,
@@ -72,7 +71,7 @@ def failing_row(one: FailingNow) -> FailingRow:
         age(one.since),
         error_line(error_in_words(one.error_class, one.error)),
         job_url(one.job_id),
-        [(number, round(number * 100 / most)) for number in one.trend],
+        bars(one.trend),
         trend,
         icon,
     )

@@ -186,7 +186,7 @@ _edit = JOBS.operation(
     operate=_edit_job,
     takes=("priority", "at", "payload", "reason"),
     text=lambda job: (
-        f"{job.job_type} {job.job_id} has priority {Priority(job.priority).name.lower()} and is"
+        f"{job.job_type} {job.job_id} has priority {Priority(job.priority).word} and is"
         f" due {iso(job.scheduled_at)}."
     ),
 )

@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from interfaces.stored_json import StoredJSONField
 from jobs.models.base import UNCONSTRAINED, choices
-from jobs.states import Category, CountedBy, Priority, Status
+from jobs.states import PRIORITY_CHOICES, Category, CountedBy, Priority, Status
 from tenants.models import FirmOwned, TenantManager
 
 
@@ -56,7 +56,7 @@ class JobQueue(FirmOwned):
         max_length=10, choices=choices(Status), default=Status.PENDING, db_default=Status.PENDING
     )
     priority = models.SmallIntegerField(
-        choices=[(level.value, level.name.lower()) for level in Priority],
+        choices=PRIORITY_CHOICES,
         default=Priority.NORMAL,
         db_default=Priority.NORMAL,
     )

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from interfaces.stored_json import StoredJSONField
 from jobs.models.base import QueueModel, choices
 from jobs.registry.timetable import MAX_CRON_LENGTH, Timetable
-from jobs.states import MissedRuns, Priority, ScheduleTarget
+from jobs.states import PRIORITY_CHOICES, MissedRuns, Priority, ScheduleTarget
 
 
 class Schedule(QueueModel):
@@ -45,7 +45,7 @@ class Schedule(QueueModel):
         help_text="The payload of every run, but for the envelope and what a group's member adds.",
     )
     priority = models.SmallIntegerField(
-        choices=[(level.value, level.name.lower()) for level in Priority],
+        choices=PRIORITY_CHOICES,
         default=Priority.NORMAL,
     )
     missed_runs = models.CharField(

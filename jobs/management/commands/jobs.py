@@ -143,7 +143,7 @@ def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:
         ("status", job.status),
         ("type", f"{job.job_type} ({job.category}, payload {job.payload_version})"),
         ("firm", firm_of(job)),
-        ("priority", Priority(job.priority).name.lower()),
+        ("priority", Priority(job.priority).word),
         ("attempts", f"{job.attempts} of {job.max_attempts}"),
         ("correlation id", job.correlation_id),
         ("parent", job.parent_id),
