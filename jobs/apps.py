@@ -67,8 +67,8 @@ def _watch_connections() -> None:
     """See what connections lead through a pooler, and write times otherwise, before any is opened."""
     if connection.vendor == "postgresql":
         # Its driver is not there for SQLite.
+        from jobs.engine.clock import write_times_as_iso
         from jobs.engine.poolers import prepare_nothing_if_pooled
-        from jobs.engine.time_format import write_times_as_iso
 
         connection_created.connect(prepare_nothing_if_pooled)
         connection_created.connect(write_times_as_iso)

@@ -1,12 +1,14 @@
-"""The database's time, which decides what is due; the test kit can stop it."""
+"""The database's time, which decides what is due, and how it is told; the test kit can stop it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from jobs.engine import dialects
 from jobs.engine.dialects.base import frozen_at
@@ -22,6 +24,19 @@ def database_now() -> datetime:
     if moment is None:
         raise RuntimeError("the database returned no time")
     return moment
+
+
+def write_times_as_iso(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    """Have PostgreSQL write times as psycopg reads them, whatever DateStyle the server or role sets.
+
+    On this new connection of Django's, unless it is so, which the server has told.
+    """
+    if connection.vendor != "postgresql" or connection.alias != DEFAULT_DB_ALIAS:
+        return
+    style = connection.connection.pgconn.parameter_status(b"DateStyle")
+    if style is not None and not style.startswith(b"ISO"):
+        with connection.cursor() as cursor:
+            cursor.execute("SET datestyle TO 'ISO'")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The queue's tables. Nothing but `jobs.engine` writes to them."""
+"""The queue's tables. Nothing but `jobs.engine` changes the status of a job."""
 
 from jobs.models.batch import Batch, BatchMember
 from jobs.models.bulk import BulkMember, BulkRun

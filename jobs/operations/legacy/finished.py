@@ -66,7 +66,7 @@ def _job(
     payload = json.loads(encode_payload(declared, {**envelope, **(row.payload or {})}))
     failed = status in (Status.FAILED, Status.DLQ)
     return JobQueue(
-        job_id=_id_at(created),
+        job_id=_new_id(created),
         firm_id=firm_id,
         category=declared.category.value,
         job_type=declared.name,
@@ -87,7 +87,7 @@ def _job(
     )
 
 
-def _id_at(moment: datetime) -> UUID:
+def _new_id(moment: datetime) -> UUID:
     """Return a new id as of that time: lists are in the order of ids."""
     return uuid7(nanoseconds=max(0, int(moment.timestamp() * 1e9)))
 

@@ -1,15 +1,31 @@
-"""Starts a management command once more, in a process of its own."""
+"""The process of a worker's command: its standard streams, and how to start it once more."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
+STREAMS = ("stdin", "stdout", "stderr")
 _START = (
     "import sys; sys.path[:] = {path!r};"
     " from django.core.management import execute_from_command_line;"
     " execute_from_command_line(sys.argv[1:])"
 )
+
+
+def open_missing_streams() -> None:
+    """Lead each standard stream that is closed to nowhere.
+
+    Else the next file or socket takes its number, and children print into that.
+    """
+    for number, name in enumerate(STREAMS):
+        if getattr(sys, name) is not None:
+            continue
+        handle = os.open(os.devnull, os.O_RDWR)
+        if handle == number:
+            os.set_inheritable(handle, True)  # noqa: FBT003 - it takes no names
+        setattr(sys, name, os.fdopen(handle, "r" if number == 0 else "w", encoding="utf-8"))
 
 
 def same_command(argv: Sequence[str]) -> list[str]:
