@@ -8,7 +8,6 @@ to commit sees the other. The sweep looks, too: it finds what a killed worker le
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,18 +16,18 @@ from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
-from jobs.engine.dialects import SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
+from jobs.engine.dialects import Column
+from jobs.engine.fan_in import fire_each
 from jobs.engine.fan_in_rows import job_from_json, job_to_json
 from jobs.engine.insert import dispatch_after_commit, dispatch_groups, insert
 from jobs.engine.new_job import NewJob
 from jobs.engine.replace import insert_or_replace
-from jobs.engine.transactions import LockTimeout, fetch, in_transaction, reading, run
+from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.errors import ArgumentsInvalid, Fault
 from jobs.models.ids import FIRST_ID
 from jobs.states import UNCOMPLETED, Status
 
 SWEEP_CHUNK = 500
-MOST_LOCK_TIMEOUTS = 5
 # As the index says it.
 UNCOMPLETED_SQL = f"state IN ({', '.join(repr(state) for state in UNCOMPLETED)})"
 ANY_UNCOMPLETED = f"SELECT 1 FROM jobs_batchmember WHERE {UNCOMPLETED_SQL} LIMIT 1"
@@ -188,18 +187,8 @@ def _fire_due(batch_ids: Collection[UUID] | None) -> None:
             params,
         )
     )
-    timeouts = 0
-    for (batch_id,) in random.sample(due, len(due)):
-        found = [dialect.read_uuid(batch_id)]
-        try:
-            in_transaction(
-                lambda: _fire(found),  # noqa: B023 - called at once
-                lock_timeout_ms=SHORT_LOCK_TIMEOUT_MILLISECONDS,
-            )
-        except LockTimeout:
-            timeouts += 1
-        if timeouts == MOST_LOCK_TIMEOUTS:
-            break
+    found = [dialect.read_uuid(batch_id) for (batch_id,) in due]
+    fire_each(found, lambda batch_id: _fire([batch_id]))
 
 
 def _fire(batch_ids: Sequence[UUID]) -> None:

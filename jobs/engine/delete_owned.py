@@ -117,15 +117,21 @@ def delete_jobs(jobs: Sequence[tuple[UUID, int]]) -> int:
         params,
     )
     ids = [(dialect.read_uuid(job_id), firm_id) for job_id, firm_id in gone]
-    rows, params = dialect.rows_sql("r", {"id": Column.UUID, "firm_id": Column.BIGINT}, ids)
+    delete_history(ids)
+    free_job_locks([job_id for job_id, _ in ids])
+    return len(ids)
+
+
+def delete_history(jobs: Sequence[tuple[UUID, int]]) -> None:
+    """Delete what is kept for each of these deleted jobs, given by id and firm."""
+    columns = {"id": Column.UUID, "firm_id": Column.BIGINT}
+    rows, params = dialects.current().rows_sql("r", columns, jobs)
     for name, column in _HISTORY:
         run(
             f"DELETE FROM {name} WHERE (firm_id, {column}) IN (SELECT r.firm_id, r.id FROM {rows})",
             params,
         )
-    delete_fan_ins(ids)
-    free_job_locks([job_id for job_id, _ in ids])
-    return len(ids)
+    delete_fan_ins(jobs)
 
 
 def delete_follow_ups_of_user(user_id: Any) -> None:

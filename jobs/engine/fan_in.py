@@ -15,7 +15,8 @@ It goes with the job.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 from uuid import UUID
 
 from django.db import transaction
@@ -33,6 +34,8 @@ from jobs.engine.transactions import LockTimeout, fetch, in_transaction, reading
 from jobs.errors import LeaseLost
 from jobs.models.ids import FIRST_ID
 from jobs.states import LIVE
+
+T = TypeVar("T")
 
 SWEEP_CHUNK = 500
 MOST_LOCK_TIMEOUTS = 5
@@ -152,18 +155,25 @@ def leave_fan_ins(settled: Sequence[tuple[int, UUID, bool]]) -> None:
     )
     unfired = _fire({dialect.read_uuid(row[0]) for row in left})
     if unfired:
-        transaction.on_commit(lambda: _fire_later(unfired), robust=True)
+        transaction.on_commit(lambda: fire_each([unfired], _fire_waiting), robust=True)
 
 
-def _fire_later(fan_in_ids: Collection[UUID]) -> bool:
-    """Fire those of these that are complete now. False: one is still locked; leave it to the sweep."""
-    try:
-        in_transaction(
-            lambda: _fire(fan_in_ids, waits=True), lock_timeout_ms=SHORT_LOCK_TIMEOUT_MILLISECONDS
-        )
-    except LockTimeout:
-        return False
-    return True
+def fire_each(several: Sequence[T], fire: Callable[[T], object]) -> None:
+    """Call `fire` with each in a transaction of its own, until too many of them are locked by others.
+
+    The rest is left to the sweep, in any order: those that stay locked must not always come first.
+    """
+    timeouts = 0
+    for one in random.sample(several, len(several)):
+        try:
+            in_transaction(
+                lambda: fire(one),  # noqa: B023 - called at once
+                lock_timeout_ms=SHORT_LOCK_TIMEOUT_MILLISECONDS,
+            )
+        except LockTimeout:
+            timeouts += 1
+        if timeouts == MOST_LOCK_TIMEOUTS:
+            break
 
 
 def sweep_fan_ins(after: UUID | None) -> UUID | None:
@@ -191,19 +201,9 @@ def sweep_fan_ins(after: UUID | None) -> UUID | None:
     last: UUID | None = dialect.read_uuid(members[-1][0]) if members else None
     if len(members) == SWEEP_CHUNK:
         return last
-    _fire_complete()
+    complete = [[dialect.read_uuid(one)] for (one,) in reading(lambda: fetch(COMPLETE_SQL, []))]
+    fire_each(complete, _fire_waiting)
     return None
-
-
-def _fire_complete() -> None:
-    """Fire fan-ins that are complete, in any order, until too many of them turn out to be locked."""
-    dialect = dialects.current()
-    complete = reading(lambda: fetch(COMPLETE_SQL, []))
-    timeouts = 0
-    for (fan_in_id,) in random.sample(complete, len(complete)):
-        timeouts += not _fire_later([dialect.read_uuid(fan_in_id)])
-        if timeouts == MOST_LOCK_TIMEOUTS:
-            break
 
 
 def _remove(members: Sequence[UUID]) -> None:
@@ -214,6 +214,10 @@ def _remove(members: Sequence[UUID]) -> None:
         params,
     )
     _fire({dialect.read_uuid(row[0]) for row in left})
+
+
+def _fire_waiting(fan_in_ids: Collection[UUID]) -> None:
+    _fire(fan_in_ids, waits=True)
 
 
 def _fire(fan_in_ids: Collection[UUID], *, waits: bool = False) -> set[UUID]:

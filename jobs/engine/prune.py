@@ -14,9 +14,9 @@ from jobs.conf import retention_days
 from jobs.engine import dialects
 from jobs.engine.batches import UNCOMPLETED_SQL
 from jobs.engine.clock import database_now
+from jobs.engine.delete_owned import delete_history
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
-from jobs.engine.fan_in import delete_fan_ins
 from jobs.engine.schedule_runs import IN_OPEN_RUN
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.models.ids import FIRST_ID, id_at
@@ -140,15 +140,8 @@ def _delete(firm_id: int, job_ids: list[UUID]) -> int:
         """,
         params,
     )
-    ids = [dialect.read_uuid(row[0]) for row in gone]
-    rows, params = dialects.ids_sql(ids)
-    for table in ("jobs_attempt", "jobs_jobstep", "jobs_attemptlog"):
-        run(
-            f"DELETE FROM {table} WHERE firm_id = %s AND job_id IN (SELECT r.id FROM {rows})",
-            [firm_id, *params],
-        )
-    delete_fan_ins([(job_id, firm_id) for job_id in ids])
-    return len(ids)
+    delete_history([(dialect.read_uuid(job_id), firm_id) for (job_id,) in gone])
+    return len(gone)
 
 
 def _prune_dead_letters(firm_id: int) -> int:

@@ -144,15 +144,18 @@ def job(
 
     The handler, a `def` or an `async def`, is called as `handler(payload, ctx)`; what it returns
     (a dict, or None for `{}`) becomes the job's result. `lock_key`, `limit_key`, `limit_units` and
-    `idempotency_key` are called with the validated payload at enqueue. At most `lock_limit` jobs with a lock key run at
-    once: of a firm, or of all firms with `lock_counted_by="all_firms"`. Limits can be set for each
-    `limit_key`, such as a mailbox; the job counts for `limit_units` in rates. `breaker` holds back a
-    firm's jobs of the type and limit key while they keep failing alike. An upcaster takes a payload
-    of its version and returns a newer one, of the current version unless it sets `version`.
-    `unique_for`, a timedelta or seconds, keeps the idempotency key when the job is over: for that
-    time nothing else is stored with it. `queue` is what `runworker --queue` serves; `priority` is that of jobs enqueued without one.
-    `retention` is how long its jobs are kept when they are over, in place of the firm's time.
-    `schedule` says when a job of it is enqueued by itself. The function gets methods that enqueue jobs of its type: `greet.enqueue(name="Ada")`.
+    `idempotency_key` are called with the validated payload at enqueue. At most `lock_limit` jobs
+    with a lock key run at once: of a firm, or of all firms with `lock_counted_by="all_firms"`.
+    Limits can be set for each `limit_key`, such as a mailbox; the job counts for `limit_units` in
+    rates. `breaker` holds back a firm's jobs of the type and limit key while they keep failing
+    alike. An upcaster takes a payload of its version and returns a newer one, of the current
+    version unless it sets `version`. `unique_for`, a timedelta or seconds, keeps the idempotency
+    key when the job is over: for that time nothing else is stored with it. `queue` is what
+    `runworker --queue` serves; `priority` is that of jobs enqueued without one. `retention` is how
+    long its jobs are kept when they are over, in place of the firm's time. `schedule` says when a
+    job of it is enqueued by itself.
+
+    The function gets methods that enqueue jobs of its type: `greet.enqueue(name="Ada")`.
 
     Raises:
         ValueError: the declaration contradicts itself, or the name is taken.

@@ -17,6 +17,7 @@ from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.registry.handlers import Handler
 from jobs.registry.payload import JobPayload
 from jobs.registry.scheduled import Scheduled
+from jobs.registry.schema import schema_faults
 from jobs.retry import RetryPolicy
 from jobs.states import Category, CountedBy, Priority
 
@@ -225,8 +226,7 @@ def _check_scheduled_payload(job_type: JobType, payload: Mapping[str, Any]) -> N
     try:
         job_type.payload_model.model_validate_json(text)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
+        told = "; ".join(f"{one.field}: {one.message}" for one in schema_faults(error))
         raise ValueError(f"{what}: {told}") from None
 
 
