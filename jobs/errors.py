@@ -62,7 +62,7 @@ class EnqueueError(JobError, code="enqueue_error"):
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with a payload."""
+    """One thing that is wrong with a payload, or with another argument."""
 
     field: str
     code: str

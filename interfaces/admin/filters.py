@@ -12,6 +12,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.text import capfirst
 from unfold.contrib.filters.admin import DropdownFilter, TextFilter
 
 from interfaces.admin.base import ParameterRefused
@@ -35,11 +36,10 @@ class _TitledFilter(SimpleListFilter):
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
         """Name the field of Unfold's form."""
-        title = str(self.title)
         shown: Iterator[Any] = super().choices(changelist)
         for choice in shown:
             for field in choice["form"].fields.values():
-                field.label = f"{title[:1].upper()}{title[1:]}"
+                field.label = capfirst(str(self.title))
             yield choice
 
 

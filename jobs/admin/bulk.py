@@ -25,6 +25,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.text import capfirst
 from django.views.decorators.http import require_http_methods
 
 from interfaces.admin.base import ParameterRefused
@@ -282,6 +283,6 @@ def _add_faults(form: forms.Form, error: ArgumentsInvalid) -> None:
     for fault in error.faults:
         answer = ANSWERS.get(fault.field, fault.field)
         if answer in form.fields:
-            form.add_error(answer, f"{fault.message[:1].upper()}{fault.message[1:]}.")
+            form.add_error(answer, f"{capfirst(fault.message)}.")
         else:
-            form.add_error(None, f"{fault.field}: {fault.message}")
+            form.add_error(None, str(fault))

@@ -18,6 +18,7 @@ from jobs.admin.base import LABELS, age_column, error_line, job_url, link
 from jobs.admin.limits import LimitAdmin, where
 from jobs.admin.operations import QueueOperation
 from jobs.models import Delivery, NotificationEndpoint
+from jobs.models.base import choices
 from jobs.models.notifications import MAX_TARGET_LENGTH
 from jobs.operations import endpoints
 from jobs.operations.endpoints import MAX_NAME_LENGTH
@@ -175,7 +176,7 @@ class EndpointAdmin(LimitAdmin):
     )
     list_display = ("name", "channel", "where", "recipient", "gets", "state")
     list_filter = (
-        field_filter("channel", [(word.value, word.value) for word in Channel]),
+        field_filter("channel", choices(Channel)),
         FirmFilter,
     )
     ordering = ("-id",)
@@ -228,8 +229,8 @@ class DeliveryAdmin(TenantAdmin):
 
     list_display = ("about", "to", "endpoint_name", "ended", "firm", "attempt", "sent", "why")
     list_filter = (
-        field_filter("status", [(word.value, word.value) for word in DeliveryStatus]),
-        field_filter("channel", [(word.value, word.value) for word in Channel]),
+        field_filter("status", choices(DeliveryStatus)),
+        field_filter("channel", choices(Channel)),
         FirmFilter,
     )
     list_select_related = ("firm", "endpoint")

@@ -33,8 +33,7 @@ class QueueOperation(Operation):
         try:
             return super().run(row, answers, by)
         except PayloadInvalid as error:
-            lines = [f"{fault.field}: {fault.message}" for fault in error.faults]
-            raise _invalid("payload", *lines) from error
+            raise _invalid("payload", *map(str, error.faults)) from error
         except (LimitInvalid, EditInvalid, EndpointInvalid) as error:
             fault = error.faults[0]
             raise _invalid(fault.field or None, f"{capfirst(fault.message)}.") from error
@@ -42,8 +41,7 @@ class QueueOperation(Operation):
             fields = {fault.field.partition(".")[0] for fault in error.faults}
             field = fields.pop() if len(fields) == 1 and fields <= set(answers) else None
             lines = [
-                fault.message if fault.field == field else f"{fault.field}: {fault.message}"
-                for fault in error.faults
+                fault.message if fault.field == field else str(fault) for fault in error.faults
             ]
             raise _invalid(field, *lines) from error
         except JobError as error:

@@ -14,6 +14,7 @@ from jobs.admin.filters import CategoryFilter, JobTypeFilter
 from jobs.admin.limits import LimitAdmin, where
 from jobs.admin.operations import QueueOperation
 from jobs.models import Pause
+from jobs.models.base import choices
 from jobs.models.limits import MAX_KEY_LENGTH
 from jobs.operations import limits
 from jobs.states import Category
@@ -27,7 +28,7 @@ class PauseForm(FirmChoiceForm):
     category = forms.TypedChoiceField(
         required=False,
         empty_value=None,
-        choices=[("", "Every category"), *((word.value, word.value) for word in Category)],
+        choices=[("", "Every category"), *choices(Category)],
     )
     job_type = forms.TypedChoiceField(
         required=False,

@@ -16,6 +16,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
+from django.utils.text import capfirst
 from django.views.decorators.http import require_http_methods
 
 from interfaces.admin.base import ParameterRefused
@@ -118,7 +119,7 @@ class SavedViewsAdmin(TenantAdmin):
             return self._refused_page(request, refusal)
         except FilterInvalid as error:
             for fault in error.faults:
-                form.add_error("name", f"{fault.message[0].upper()}{fault.message[1:]}.")
+                form.add_error("name", f"{capfirst(fault.message)}.")
             return self._views_page(request, listing, form)
         messages.success(request, "The view is saved.")
         return HttpResponseRedirect(f"{self.address('changelist')}?{urlencode(parameters)}")

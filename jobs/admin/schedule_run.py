@@ -13,6 +13,7 @@ from interfaces.admin.base import column
 from interfaces.admin.filters import field_filter
 from jobs.admin.base import LABELS, age_column, error_line, exact, job_url, link
 from jobs.models import Schedule, ScheduleRun
+from jobs.models.base import choices
 from jobs.queries.filters import id_range
 from jobs.queries.lists import runs_of
 from jobs.states import RunOutcome
@@ -76,7 +77,7 @@ class ScheduleRunAdmin(TenantAdmin):
 
     list_display = ("due", "name", "ended", "firm", "led_to", "started", "finished", "why")
     list_filter = (
-        field_filter("outcome", [(word.value, word.value) for word in RunOutcome]),
+        field_filter("outcome", choices(RunOutcome)),
         FirmFilter,
     )
     list_select_related = ("firm", "schedule")

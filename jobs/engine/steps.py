@@ -111,7 +111,7 @@ def to_json(value: Any) -> str:
         # A class of the handler's own may raise anything while it is looked at.
         with suppress(Exception):
             fault = next(form_faults(value, root="$"))
-            why = f"{fault.field}: {fault.message}"
+            why = str(fault)
         raise NotStorable(f"is not plain JSON: {why}") from error
     if ESCAPED_NUL.search(text):
         raise NotStorable("holds the NUL character")

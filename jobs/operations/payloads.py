@@ -101,7 +101,7 @@ def why_refused(job: JobQueue) -> str:
     try:
         parse_payload(declared, json.dumps(payload), job.firm_id)
     except PayloadInvalid as error:
-        return "; ".join(f"{fault.field}: {fault.message}" for fault in error.faults)
+        return "; ".join(map(str, error.faults))
     return ""
 
 

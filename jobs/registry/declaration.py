@@ -226,7 +226,7 @@ def _check_scheduled_payload(job_type: JobType, payload: Mapping[str, Any]) -> N
     try:
         job_type.payload_model.model_validate_json(text)
     except ValidationError as error:
-        told = "; ".join(f"{one.field}: {one.message}" for one in schema_faults(error))
+        told = "; ".join(map(str, schema_faults(error)))
         raise ValueError(f"{what}: {told}") from None
 
 
