@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from django.apps import apps
 from django.db import connection
 from django.db.models import Index, Model, UniqueConstraint
+from django.utils.text import capfirst
 
 from jobs.models import JobQueue
 from jobs.queries.doctor.base import Finding, Severity, fetch
@@ -114,7 +115,7 @@ def check_row_security() -> Iterator[Finding]:
     """Report every fault of row level security."""
     found = list(rls_faults())
     for fault, fix in found:
-        what = f"{fault}.".capitalize()
+        what = f"{capfirst(fault)}."
         yield Finding("wall.hole", Severity.PROBLEM, what, WHY_ROW_SECURITY, fix)
     if not found:
         what = "Row level security is forced on every table that a firm owns."

@@ -21,6 +21,7 @@ from jobs.queries.doctor import (
     clocks,
     connections,
     examination,
+    schema,
     snapshots,
     vacuum,
 )
@@ -324,6 +325,12 @@ def test_a_hole_in_the_wall_is_closed_by_the_sql(damage: str) -> None:
     assert "able jobs_pause" in found.what
     mend(found)
     assert ill("wall") == []
+
+
+def test_a_fault_of_the_wall_keeps_its_capitals(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = ("the database role is exempt (BYPASSRLS)", "ALTER ROLE exempt NOBYPASSRLS;")
+    monkeypatch.setattr(schema, "rls_faults", lambda: iter([fault]))
+    assert only_ill("wall").what == "The database role is exempt (BYPASSRLS)."
 
 
 def test_clocks_that_differ_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
