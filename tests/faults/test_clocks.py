@@ -10,14 +10,14 @@ from random import Random
 import pytest
 
 from jobs.conf import lease_seconds
+from jobs.engine import pending_work
 from jobs.engine.clock import database_now
 from jobs.engine.outcomes import Completed
+from jobs.engine.pending_work import PendingWorkReader
 from jobs.engine.rescue import RescueReport, rescue
 from jobs.models import Worker
 from jobs.states import Status
-from jobs.worker import pending_work
 from jobs.worker.maintenance import Maintenance, RescueGuard
-from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.state import SharedState
 from tests.queue_kit import finish, later, new_worker, take_started
 from tests.support.scenario import Scenario

@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from config.start import check_rls
 from tenants import rls
-from tests.jobs.doctor.kit import execute
+from tests.jobs.queries.doctor.kit import execute
 from tests.queue_kit import table_rows
 from tests.support.databases import (
     POOLED,

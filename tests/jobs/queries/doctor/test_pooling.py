@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from jobs.queries.doctor import Severity
-from tests.jobs.doctor.kit import findings, ill, only_ill
+from tests.jobs.queries.doctor.kit import findings, ill, only_ill
 from tests.support.databases import database_url, default_database, postgresql_only, unpooled_only
 from tests.support.pgbouncer import PROGRAM, pgbouncer
 from tests.support.proxy import proxied

@@ -11,7 +11,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 
 from jobs.queries.doctor import Severity, base, examination, sqlite_file
 from tenants.models import Firm
-from tests.jobs.doctor.kit import execute, findings, ill, mend, only_ill
+from tests.jobs.queries.doctor.kit import execute, findings, ill, mend, only_ill
 from tests.queue_kit import table_rows
 from tests.support.backlog import fill
 from tests.support.databases import default_database, sqlite_only

@@ -28,7 +28,7 @@ from jobs.queries.doctor import (
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.jobs import WorkerFactory
-from tests.jobs.doctor.kit import execute, findings, ill, mend, only_ill
+from tests.jobs.queries.doctor.kit import execute, findings, ill, mend, only_ill
 from tests.postgres import postgres_server
 from tests.queue_kit import table_rows
 from tests.support.backlog import fill
