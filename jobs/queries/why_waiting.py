@@ -27,10 +27,8 @@ from jobs.queries.durations import in_words
 from jobs.queries.locks import held_by_jobs_of, slots_of_all_firms
 from jobs.states import BreakerState, CountedBy, Status
 
-# Jobs ahead of one in its lock key's queue are counted up to this.
-MAX_AHEAD = 1000
-# ... and in a rate limit up to this.
-MAX_AHEAD_IN_RATE = 10_000
+# Jobs ahead of one are counted up to this: in its lock key's queue, and in a rate limit.
+MAX_AHEAD, MAX_AHEAD_IN_RATE = 1000, 10_000
 
 
 class WaitCode(StrEnum):
