@@ -29,13 +29,13 @@ PROBE_TIMEOUT_SECONDS = 30.0
 # One that needs a probe for that long has no job left to hold back.
 IDLE_SECONDS = 86_400.0
 
-# No cooldown ends after `{latest}`: where one seems to, the clock was put back.
+# No cooldown, nor a probe's time, ends after `{latest}`: where one seems to, the clock was put back.
 NEEDS_PROBE = """(
     (b.state = 'open' AND (b.probe_at <= {now} OR b.probe_at > {latest}))
     OR (b.state = 'half_open' AND NOT EXISTS (
         SELECT 1 FROM jobs_jobqueue j WHERE j.job_id = b.probe_job_id
           AND (j.status IN ('claimed', 'processing')
-               OR (j.status = 'pending' AND b.probe_at > {now}))))
+               OR (j.status = 'pending' AND b.probe_at > {now} AND b.probe_at <= {latest}))))
 )"""
 
 KEY_COLUMNS = {"firm_id": Column.BIGINT, "job_type": Column.TEXT, "limit_key": Column.TEXT}

@@ -153,6 +153,21 @@ def test_a_clock_that_is_put_back_does_not_keep_it_open(add):
         assert breaker().state == "half_open"
 
 
+@pytest.mark.usefixtures("stopped_clock")
+def test_a_clock_that_is_put_back_while_a_probe_is_to_start_does_not_keep_it_half_open(add):
+    add(5)
+    trip()
+    with later(31):
+        chores()
+        assert breaker().state == "half_open"
+    with later(-3600):
+        # The probe is not due any more.
+        assert take() == []
+        waiting = add(1)
+        chores()
+        assert [probe.job_id for probe in take()] == waiting
+
+
 def test_a_probe_that_fails_opens_it_for_twice_as_long(add):
     add(5)
     trip()
