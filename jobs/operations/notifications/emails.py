@@ -38,7 +38,8 @@ def send_email(
 
     Each attempt of a job sends the same Message-ID: after a crash in between, mail programs show
     the two as one. A server may take the mail for some recipients and refuse others: those it is
-    sent to alone, by this and the next attempts, and the others not again.
+    sent to alone, by this and the next attempts, and the others not again. So is it to who is named
+    since, in a corrected payload.
 
     Raises:
         Fatal: the server refuses it for good.
@@ -55,13 +56,15 @@ def send_email(
         recipients = ", ".join(addresses)
         with recorded(ctx, Channel.EMAIL, recipients, event=event, endpoint=endpoint) as row:
             refused = _send(message)
-            row.recipient = ", ".join(one for one in addresses if one not in refused)
-        return refused
+            served = [one for one in addresses if one not in refused]
+            row.recipient = ", ".join(served)
+        return served
 
     if len(to) == 1:
         send(to)
     else:
-        _send_to_each(ctx, ctx.step(TO_ALL, send, to), send)
+        served = ctx.step(TO_ALL, send, to)
+        _send_to_each(ctx, [one for one in to if one not in served], send)
 
 
 def _send_to_each(

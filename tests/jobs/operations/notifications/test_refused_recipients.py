@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 import pytest
 from pytest_django import Settings
 
+from jobs.models import DeadLetterQueue
+from jobs.operations.dead_letters import reprocess
 from jobs.testing import frozen_time, run_job
 from tenants.models import Firm
+from tenants.scope import firm_scope
 from tests.jobs.operations.notifications.conftest import deliveries
 
 pytestmark = [pytest.mark.req("U-04"), pytest.mark.django_db]
-ANN, BEN = "ann@example.org", "ben@example.org"
+ANN, BEN, CARL = "ann@example.org", "ben@example.org", "carl@example.org"
 MAIL = {"to": [ANN, BEN], "subject": "Paid", "body": "Order 7 is paid."}
 
 
@@ -108,3 +111,16 @@ def test_a_mail_that_all_are_refused_is_sent_to_all_again(firm: Firm, server: Se
         clock.tick(hours=1)
         assert run_job(job).status == "completed"
     assert server.taken == [[ANN, BEN]]
+
+
+def test_who_is_named_since_in_a_corrected_payload_gets_it_and_who_had_it_does_not(
+    firm: Firm, server: Server
+) -> None:
+    server.refused = {BEN: 550}
+    job = run_job("email_send", MAIL, firm=firm)
+    assert (job.status, server.taken) == ("dlq", [[ANN]])
+    with firm_scope(firm):
+        letter = DeadLetterQueue.objects.get(original_job_id=job.pk)
+        reprocess(letter, payload={**MAIL, "to": [ANN, CARL]}, reason="Ben has left")
+    assert run_job(job).status == "completed"
+    assert server.taken == [[ANN], [CARL]]
