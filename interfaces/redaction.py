@@ -19,6 +19,11 @@ _SHOWN_KEY = re.compile(rf"{_SHOWN_NAME}\Z")
 
 _ADDRESS = re.compile(r"\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}")
 
+# A value that PostgreSQL quotes may have quotes and lines of its own: it ends with the last quote of a
+# line, or where something else begins.
+_ITS_NEWLINE = r"\n(?!LINE \d|CONTEXT: |Traceback |\nThe above |\nDuring |  File \")"
+_QUOTED = rf"\"(?:[^\"\n]|\"(?!\n|\Z)|{_ITS_NEWLINE}){{0,8000}}\"?"
+
 # Each pattern runs in linear time: no nested repeats. What a group `kept` matches stays.
 _PATTERNS = (
     # An encrypted key has headers with single hyphens before its body.
@@ -36,11 +41,18 @@ _PATTERNS = (
     # PostgreSQL quotes the whole row that breaks a constraint, where no row level security hides it.
     re.compile(r"(?<=Failing row contains )\((?:[^)]|\)(?!\.(?:\n|\Z))){0,20000}(?:\)\.)?"),
     # It quotes the statement, too, with its values, the JSON that it cannot read, and a key's columns.
-    re.compile(r"(?<= input syntax for type )[^\n\"]{1,60}\"[^\n]{0,8000}"),
+    re.compile(rf"(?<= input syntax for type )[^\n\"]{{1,60}}{_QUOTED}"),
+    re.compile(
+        r"(?:(?<=malformed array literal: )|(?<=malformed range literal: )"
+        rf"|(?<=syntax error in tsquery: )|(?<=syntax error in tsvector: )){_QUOTED}"
+    ),
     re.compile(r"(?<=\nLINE )\d{1,9}: (?=[^'\n]{0,200}')[^\n]{0,2000}"),
     re.compile(r"(?<=\nCONTEXT:  JSON data, )[^\n]{0,2000}"),
-    re.compile(r"(?<=\nDETAIL:  Key )\([^\n]{0,8000}"),
+    re.compile(
+        rf"(?<=\nDETAIL:  Key )\((?:[^.\n]|\.(?!\n|\Z)|(?<!already exists)(?<![\")])\.|{_ITS_NEWLINE}){{0,8000}}\.?"
+    ),
     re.compile(r"(?<=\nDETAIL:  Token )\"[^\n]{0,8000}"),
+    re.compile(r"(?<=\nDETAIL:  Expected )[^\n]{0,300}but found \"[^\n]{0,8000}"),
     _ADDRESS,
     re.compile(r"(?<=://)[^\s/@:]{1,200}:[^\s/@]{1,200}(?=@)"),
 )

@@ -16,6 +16,9 @@ from tests.support.databases import postgresql_only
 
 pytestmark = pytest.mark.req("J-13")
 
+# A value with quotes and lines of its own.
+LETTER = 'My "plans":\n\ndivorce.\n\nAda'
+
 # Text around a secret, and the part of it that must be gone.
 SECRETS = [
     ("550 no such user ada.lovelace+queue@mail.example.org", "ada.lovelace"),
@@ -71,21 +74,33 @@ def test_a_row_that_postgresql_refuses_is_not_quoted() -> None:
     [
         ("INSERT INTO letters VALUES (%s)", '{"subject": "divorce \\u0000"}'),
         ("INSERT INTO letters VALUES (%s)", '{"subject": divorce}'),
+        ("INSERT INTO letters VALUES (%s)", '{"subject": "my" "divorce"}'),
         ("INSERT INTO subjects VALUES (%s)", "divorce"),
+        ("INSERT INTO subjects VALUES (%s)", LETTER),
         ("SELECT %s::int", "divorce"),
+        ("SELECT %s::int", LETTER),
+        ("SELECT %s::int[]", LETTER),
+        ("SELECT to_tsquery(%s)", LETTER),
     ],
 )
 def test_a_value_that_postgresql_refuses_is_not_quoted(statement: str, value: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE TEMPORARY TABLE letters (body jsonb)")
         cursor.execute("CREATE TEMPORARY TABLE subjects (subject text PRIMARY KEY)")
-        cursor.execute("INSERT INTO subjects VALUES ('divorce')")
+        cursor.execute("INSERT INTO subjects VALUES ('divorce'), (%s)", [LETTER])
         with pytest.raises(DatabaseError) as refused, transaction.atomic():
             cursor.execute(statement, [value])
     assert "divorce" in str(refused.value)
     shown = redact(f"{refused.value}\nnext line", 2_000)
     assert "divorce" not in shown
     assert shown.endswith("\nnext line")
+
+
+def test_a_value_that_postgresql_quotes_ends_where_something_else_begins() -> None:
+    error = 'invalid input syntax for type integer: "divorce" in step 3'
+    traceback = 'Traceback (most recent call last):\n  File "app.py", line 3'
+    shown = redact(f"{error}\n{traceback}", 2_000)
+    assert shown == f"invalid input syntax for type {REDACTED_TEXT}\n{traceback}"
 
 
 @postgresql_only
@@ -229,7 +244,11 @@ def test_redacting_twice_changes_nothing(text: str):
         "Failing row contains (",
         "\nLINE 1: ",
         "\nDETAIL:  Key (",
+        "\nDETAIL:  Key (.\n",
+        "\nDETAIL:  Expected but found ",
         " input syntax for type a",
+        ' input syntax for type a"\n',
+        'syntax error in tsquery: "x',
         " ",
         "x",
     ],
