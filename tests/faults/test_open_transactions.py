@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +20,7 @@ from jobs.breaker import Breaker
 from jobs.engine import dialects, fan_in
 from jobs.engine.batches import sweep_batches
 from jobs.engine.claim import Claim
+from jobs.engine.completions import complete_plain
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, SHORT_LOCK_TIMEOUT_MILLISECONDS
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.outcomes import Completed, Outcome, Released, Retry, Settlement, SettleReport
@@ -203,6 +204,56 @@ def test_a_breaker_that_is_locked_keeps_its_own_type_only(
         assert seconds < 0.5
     report = settle(outcomes(frail, Completed({})), again=True)
     assert report.statuses == {one.job_id: Status.COMPLETED for one in frail}
+
+
+@pytest.mark.req("W-02")
+def test_one_that_stays_locked_makes_no_other_batch_dearer_for_long(
+    queue: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    (held,) = queue.add(gate=gate)
+    written: set[int] = set()
+
+    def note(settlements: Sequence[Settlement]) -> set[int]:
+        tokens = complete_plain(settlements)
+        written.update(tokens)
+        return tokens
+
+    monkeypatch.setattr("jobs.engine.settle.complete_plain", note)
+    monkeypatch.setattr(completer, "LOCKED_NOW_SECONDS", 0.0)
+    loop = worker_loop(burst=False, concurrency=4)
+    with working(loop):
+        queue.wait_until_started(held)
+        with open_transaction(queue.firm, lambda: cancel(held)):
+            gate.open()
+            wait_until(lambda: loop._completer._locked, "the one that is locked")
+            for _ in range(3):
+                queue.wait_until_settled(queue.enqueue([EnqueueSpec("noop")]))
+        queue.wait_until_settled()
+    assert len(written) == 3
+    queue.check()
+
+
+@pytest.mark.req("W-02")
+def test_a_batch_that_does_not_wait_is_kept_no_longer_by_the_breaker_of_another_type(
+    queue: Scenario, job_types: object
+) -> None:
+    job("frail", category="sync", payload=JobPayload, breaker=Breaker())(do_nothing)
+    queue.enqueue([EnqueueSpec("frail")] * 61)
+    first, *frail = take(61, worker_id=new_worker())
+    finish(first, AGAIN)
+    queue.enqueue([EnqueueSpec("noop")] * 3)
+    others = [one for one in take(9, worker_id=new_worker()) if one.job_type == "noop"]
+
+    def lock_breaker() -> None:
+        assert CircuitBreaker.objects.update(attempts=1) == 1
+
+    with open_transaction(queue.firm, lock_breaker):
+        batch = outcomes([*frail, *others], Completed({}))
+        report = settle(batch, waits=False)
+        assert set(report.locked) == set(frail)
+        assert report.statuses == {one.job_id: Status.COMPLETED for one in others}
+    settle(outcomes(frail, Completed({})), again=True)
 
 
 def fan_out(queue: Scenario, then: str) -> list[Claim]:
