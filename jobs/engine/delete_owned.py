@@ -124,12 +124,14 @@ def delete_jobs(jobs: Sequence[tuple[UUID, int]]) -> int:
 
 def delete_history(jobs: Sequence[tuple[UUID, int]]) -> None:
     """Delete what is kept for each of these deleted jobs, given by id and firm."""
-    columns = {"id": Column.UUID, "firm_id": Column.BIGINT}
-    rows, params = dialects.current().rows_sql("r", columns, jobs)
-    for name, column in _HISTORY:
+    ids, params = dialects.ids_sql(job_id for job_id, _ in jobs)
+    firm_ids = sorted({firm_id for _, firm_id in jobs})
+    marks = ", ".join(["%s"] * len(firm_ids))
+    for name, column in _HISTORY if jobs else ():
+        # Not as pairs: SQLite finds none by an index of one column.
         run(
-            f"DELETE FROM {name} WHERE (firm_id, {column}) IN (SELECT r.firm_id, r.id FROM {rows})",
-            params,
+            f"DELETE FROM {name} WHERE firm_id IN ({marks}) AND {column} IN (SELECT r.id FROM {ids})",
+            [*firm_ids, *params],
         )
     delete_fan_ins(jobs)
 
