@@ -37,7 +37,8 @@ EXPIRY_SECONDS = 0.2
 
 IN_FLIGHT = """SELECT job_id, lease_token, cancel_requested_at IS NOT NULL FROM jobs_jobqueue
     WHERE status IN ('claimed', 'processing')"""
-PAUSES = "SELECT id, firm_id, job_type FROM jobs_pause WHERE until > virtual_now()"
+PAUSES = """SELECT id, firm_id, job_type, until || '', virtual_now() FROM jobs_pause
+    WHERE until > virtual_now()"""
 EXPIRED = """SELECT (julianday(virtual_now()) - julianday(expires_at)) * 86400 FROM jobs_jobqueue
     WHERE job_id = %s AND expires_at IS NOT NULL"""
 
@@ -73,7 +74,8 @@ class RushWatch(Watch):
         super().__init__(*given)
         self._claimed_at: dict[int, float] = {}
         self._canceled_at: dict[str, float] = {}
-        self._paused_at: dict[str, float] = {}
+        # Since when each has been in force, and until when.
+        self._paused: dict[str, tuple[float, str]] = {}
 
     def committed(self) -> None:
         """Note what is new, and when."""
@@ -84,8 +86,10 @@ class RushWatch(Watch):
             self._claimed_at.setdefault(token, now)
             if canceled:
                 self._canceled_at.setdefault(job_id, now)
-        for pause_id, *_ in raw.execute(PAUSES):
-            self._paused_at.setdefault(pause_id, now)
+        for pause_id, _, _, until, database_time in raw.execute(PAUSES):
+            since, ended = self._paused.get(pause_id, (now, until))
+            # One that is over and is set once more has the same row.
+            self._paused[pause_id] = now if ended <= database_time else since, until
 
     def started(self, ctx: JobContext) -> None:
         """A handler starts: nothing may have been decided against it a second ago."""
@@ -95,9 +99,9 @@ class RushWatch(Watch):
         self._in_reach(now - self._canceled_at.get(job_id, now), "it was canceled")
         raw: sqlite3.Connection = connection.connection
         row = self._rows[job_id]
-        for pause_id, firm_id, job_type in raw.execute(PAUSES):
+        for pause_id, firm_id, job_type, *_ in raw.execute(PAUSES):
             if firm_id == row.firm_id and job_type in ("", "sim.work"):
-                self._in_reach(now - self._paused_at[pause_id], "it was paused")
+                self._in_reach(now - self._paused[pause_id][0], "it was paused")
         for (late,) in raw.execute(EXPIRED.replace("%s", "?"), [job_id]):
             self.require(late < EXPIRY_SECONDS, f"started {late:.3f} s after it had expired")
 
