@@ -42,25 +42,21 @@ MOST_LOCK_TIMEOUTS = 5
 _completed_by_handlers: dict[int, Claim] = {}
 
 
-def settle(
-    settlements: Sequence[Settlement], *, again: bool = False, waits: bool = True
-) -> SettleReport:
+def settle(settlements: Sequence[Settlement], *, again: bool = False) -> SettleReport:
     """Write these outcomes: plain completions in one statement, the others in one transaction.
 
     Stale claims change nothing and are named in the report, and so are those that another
-    transaction keeps locked; settle these later, with `again`. Then, and without `waits`, it waits
-    for hardly any lock. Of two outcomes of one claim the first counts. A row the database refuses is
-    settled alone, as a dead letter when it is refused again. The caller admits the released
-    capacity afterwards.
+    transaction keeps locked; settle these later, with `again`. Of two outcomes of one claim the
+    first counts. A row the database refuses is settled alone, as a dead letter when it is refused
+    again. The caller admits the released capacity afterwards.
     """
-    waits = waits and not again
     once = {settlement.claim.lease_token: settlement for settlement in reversed(settlements)}
     left = sorted(once.values(), key=lambda settlement: settlement.claim.job_id.int)
     report = SettleReport()
     if _completed_by_handlers:
         left = _without_completed(left, report)
     try:
-        written = complete_plain(left) if waits else set()
+        written = set() if again else complete_plain(left)
         if len(written) == len(left):
             # Nearly always.
             report.add(_report_completed(left))
@@ -69,7 +65,7 @@ def settle(
             report.add(_report_completed([one for one in left if one.claim.lease_token in written]))
             left = [one for one in left if one.claim.lease_token not in written]
         if left:
-            report.add(_settle_unlocked(left, again=again, waits=waits))
+            report.add(_settle_unlocked(left, again=again))
     except (DataError, IntegrityError):
         for settlement in left:
             report.add(_settle_alone(settlement))
@@ -92,15 +88,13 @@ def _without_completed(settlements: Sequence[Settlement], report: SettleReport) 
     return left
 
 
-def _settle_unlocked(
-    settlements: Sequence[Settlement], *, again: bool = False, waits: bool = True
-) -> SettleReport:
+def _settle_unlocked(settlements: Sequence[Settlement], *, again: bool) -> SettleReport:
     """Write these in one transaction; where that takes too long a lock, in several.
 
     A breaker is locked for all jobs of its firm and type: these are one part. `again`, each job is
     a part of its own, in any order.
     """
-    milliseconds = LOCK_TIMEOUT_MILLISECONDS if waits else SHORT_LOCK_TIMEOUT_MILLISECONDS
+    milliseconds = SHORT_LOCK_TIMEOUT_MILLISECONDS if again else LOCK_TIMEOUT_MILLISECONDS
     report = SettleReport()
     parts: dict[object, list[Settlement]] = {}
     try:
@@ -189,7 +183,7 @@ def _report_completed(settlements: Sequence[Settlement]) -> SettleReport:
 
 def _settle_alone(settlement: Settlement) -> SettleReport:
     try:
-        return _settle_unlocked([settlement])
+        return _settle_unlocked([settlement], again=False)
     except (DataError, IntegrityError) as error:
         failure = Failure(type(error).__name__, "the database refused the outcome of this job")
         declared = registry.find(settlement.claim.job_type)
@@ -197,7 +191,7 @@ def _settle_alone(settlement: Settlement) -> SettleReport:
         refused = settlement._replace(
             outcome=DeadLettered(DeadReason.FATAL, failure, to_review), ended_at=None
         )
-        return _settle_unlocked([refused])
+        return _settle_unlocked([refused], again=False)
 
 
 def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:

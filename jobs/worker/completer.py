@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from math import inf
 from queue import SimpleQueue
 
 from django.db import DatabaseError, connection
@@ -39,9 +38,6 @@ MOST_UNPUBLISHED = 4
 MOST_LOCKED = 1000
 RETRY_LOCKED_SECONDS = 0.5
 LOCKED_AT_END_SECONDS = 5.0
-# Where one was met that was locked, others may be: for this long no batch waits to find out. Such a
-# batch takes twice as long to write as one without locked ones does otherwise.
-LOCKED_NOW_SECONDS = 10.0
 
 
 class Completer:
@@ -56,8 +52,6 @@ class Completer:
         # Until they are stored; all are tried again at this monotonic time.
         self._locked: dict[int, Settlement] = {}
         self._retry_at = 0.0
-        # When the last one was met that was not known as locked (monotonic).
-        self._locked_at = -inf
         self._changed = threading.Condition(threading.RLock())
         # How many outcomes the thread waits for; 0 while it writes.
         self._awaited = 0
@@ -132,8 +126,7 @@ class Completer:
         outage = Outage(self._state.rng, self._state.halt)
         while (batch := self._next_batch()) or not self._state.halt.is_set():
             if batch:
-                locked_now = time.monotonic() - self._locked_at < LOCKED_NOW_SECONDS
-                self._write(batch, outage, waits=not (self._locked and locked_now))
+                self._write(batch, outage)
             if self._may_retry_locked():
                 self._writing = dict(self._locked)
                 self._write(list(self._writing.values()), outage, again=True)
@@ -169,16 +162,14 @@ class Completer:
         enough = self._urgent or len(self._buffer) >= number
         return enough or (self._awaits_writes and self._writes)
 
-    def _write(
-        self, batch: list[Settlement], outage: Outage, *, again: bool = False, waits: bool = True
-    ) -> None:
+    def _write(self, batch: list[Settlement], outage: Outage, *, again: bool = False) -> None:
         """Write until it succeeds: an outage never loses an outcome."""
         report: SettleReport | None = None
         while report is None:
             try:
                 refresh_own_connection()
                 with SETTLE_SECONDS.time(), self._state.turns.working():
-                    report = settle(batch, again=again, waits=waits)
+                    report = settle(batch, again=again)
                 outage.over()
             except AWAY as error:
                 if self._state.halt.is_set():
@@ -201,8 +192,6 @@ class Completer:
                 if one.claim.lease_token in tokens:
                     if not self._locked:
                         self._retry_at = time.monotonic() + RETRY_LOCKED_SECONDS
-                    if one.claim.lease_token not in self._locked:
-                        self._locked_at = time.monotonic()
                     self._locked[one.claim.lease_token] = one
                 else:
                     self._locked.pop(one.claim.lease_token, None)

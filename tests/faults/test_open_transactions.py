@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from random import Random
 from threading import Event
 from typing import Any
@@ -20,7 +19,6 @@ from jobs.breaker import Breaker
 from jobs.engine import dialects, fan_in
 from jobs.engine.batches import sweep_batches
 from jobs.engine.claim import Claim
-from jobs.engine.completions import complete_plain
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, SHORT_LOCK_TIMEOUT_MILLISECONDS
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.outcomes import Completed, Outcome, Released, Retry, Settlement, SettleReport
@@ -44,8 +42,7 @@ from tenants.scope import firm_scope
 from tests.faults.test_deadlocks import count_deadlocks, do_nothing
 from tests.queue_kit import FAILURE, attempts, context, counted, finish, new_worker, row, rows, take
 from tests.support.databases import postgresql_only
-from tests.support.scenario import Gate, Scenario
-from tests.support.waiting import wait_until
+from tests.support.scenario import Scenario
 from tests.support.worker_loop import worker_loop, working
 
 pytestmark = [pytest.mark.req("J-09"), postgresql_only]
@@ -81,10 +78,6 @@ def open_transaction(firm: Firm, work: Callable[[], object]) -> Iterator[None]:
 
 def outcomes(claims: list[Claim], outcome: Outcome) -> list[Settlement]:
     return [Settlement(claim, outcome, 0.1) for claim in claims]
-
-
-def ended(queue: Scenario) -> set[UUID]:
-    return {UUID(one.job_id) for one in queue.journal.entries() if one.what == "end"}
 
 
 def settle_beside(
@@ -146,40 +139,6 @@ def test_what_is_locked_is_skipped_and_written_later(queue: Scenario, outcome: O
     assert len(attempts()) == (5 if outcome is AGAIN else 0)
 
 
-@pytest.mark.req("W-02")
-def test_while_some_are_locked_no_batch_waits_to_find_others(
-    queue: Scenario, tmp_path: Path
-) -> None:
-    gates = Gate(tmp_path / "first"), Gate(tmp_path / "second")
-    first, second = (queue.add(gate=gate)[0] for gate in gates)
-    given_up: list[Exception] = []
-
-    def note(own: Any, error: Exception) -> bool:
-        if found := is_lock_timeout(own, error):
-            given_up.append(error)
-        return found
-
-    dialect = type(dialects.current())
-    is_lock_timeout = dialect.is_lock_timeout
-    with (
-        working(worker_loop(burst=False, concurrency=4)),
-        patch.object(dialect, "is_lock_timeout", note),
-    ):
-        queue.wait_until_started(first)
-        queue.wait_until_started(second)
-        with open_transaction(queue.firm, lambda: (cancel(first), cancel(second))):
-            gates[0].open()
-            wait_until(lambda: given_up, "the first batch to meet the lock")
-            queue.wait_until_settled(queue.enqueue([EnqueueSpec("noop")]))
-            waits = len(given_up)
-            gates[1].open()
-            wait_until(lambda: second in ended(queue), "the end of the second")
-            queue.wait_until_settled(queue.enqueue([EnqueueSpec("noop")]))
-        queue.wait_until_settled()
-    assert len(given_up) == waits
-    queue.check()
-
-
 def test_a_breaker_that_is_locked_keeps_its_own_type_only(
     queue: Scenario, job_types: object
 ) -> None:
@@ -204,56 +163,6 @@ def test_a_breaker_that_is_locked_keeps_its_own_type_only(
         assert seconds < 0.5
     report = settle(outcomes(frail, Completed({})), again=True)
     assert report.statuses == {one.job_id: Status.COMPLETED for one in frail}
-
-
-@pytest.mark.req("W-02")
-def test_one_that_stays_locked_makes_no_other_batch_dearer_for_long(
-    queue: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = Gate(tmp_path / "gate")
-    (held,) = queue.add(gate=gate)
-    written: set[int] = set()
-
-    def note(settlements: Sequence[Settlement]) -> set[int]:
-        tokens = complete_plain(settlements)
-        written.update(tokens)
-        return tokens
-
-    monkeypatch.setattr("jobs.engine.settle.complete_plain", note)
-    monkeypatch.setattr(completer, "LOCKED_NOW_SECONDS", 0.0)
-    loop = worker_loop(burst=False, concurrency=4)
-    with working(loop):
-        queue.wait_until_started(held)
-        with open_transaction(queue.firm, lambda: cancel(held)):
-            gate.open()
-            wait_until(lambda: loop._completer._locked, "the one that is locked")
-            for _ in range(3):
-                queue.wait_until_settled(queue.enqueue([EnqueueSpec("noop")]))
-        queue.wait_until_settled()
-    assert len(written) == 3
-    queue.check()
-
-
-@pytest.mark.req("W-02")
-def test_a_batch_that_does_not_wait_is_kept_no_longer_by_the_breaker_of_another_type(
-    queue: Scenario, job_types: object
-) -> None:
-    job("frail", category="sync", payload=JobPayload, breaker=Breaker())(do_nothing)
-    queue.enqueue([EnqueueSpec("frail")] * 61)
-    first, *frail = take(61, worker_id=new_worker())
-    finish(first, AGAIN)
-    queue.enqueue([EnqueueSpec("noop")] * 3)
-    others = [one for one in take(9, worker_id=new_worker()) if one.job_type == "noop"]
-
-    def lock_breaker() -> None:
-        assert CircuitBreaker.objects.update(attempts=1) == 1
-
-    with open_transaction(queue.firm, lock_breaker):
-        batch = outcomes([*frail, *others], Completed({}))
-        report = settle(batch, waits=False)
-        assert set(report.locked) == set(frail)
-        assert report.statuses == {one.job_id: Status.COMPLETED for one in others}
-    settle(outcomes(frail, Completed({})), again=True)
 
 
 def fan_out(queue: Scenario, then: str) -> list[Claim]:

@@ -86,9 +86,9 @@ def drop_what_got_no_answer(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None
     """Take an outcome for written when the database did not say so."""
     original = settle.settle
 
-    def once(settlements: Sequence[settle.Settlement], *, again: bool, waits: bool) -> SettleReport:
+    def once(settlements: Sequence[settle.Settlement], *, again: bool) -> SettleReport:
         try:
-            return original(settlements, again=again, waits=waits)
+            return original(settlements, again=again)
         except OperationalError:
             seen.append("settle")
             return SettleReport()
