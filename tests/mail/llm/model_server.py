@@ -32,6 +32,14 @@ class ModelServer:
     usage: Any = "as used"
     seconds: float = 0.0
 
+    def use_by(self, settings: Any, provider: str) -> None:
+        """Let the product ask this server as that provider's, at prices of its own."""
+        settings.LLM_PROVIDER = provider
+        settings.LLM_MODEL = "model-1"
+        settings.LLM_API_KEY = "sk-canary-3f9a"
+        settings.LLM_BASE_URL = self.url
+        settings.LLM_PRICES = (3.0, 15.0)
+
     def next(self) -> Any:
         """Return the next answer: arguments of the tool, calls, a text, a status, or "hang up".
 

@@ -31,11 +31,7 @@ def server(
         monkeypatch.setattr(sdk, "TIMEOUT_SECONDS", SHORT_SECONDS)
     model_calls._client.cache_clear()
     with model_server() as served:
-        settings.LLM_PROVIDER = request.param
-        settings.LLM_MODEL = "model-1"
-        settings.LLM_API_KEY = "sk-canary-3f9a"
-        settings.LLM_BASE_URL = served.url
-        settings.LLM_PRICES = (3.0, 15.0)
+        served.use_by(settings, request.param)
         yield served
     model_calls._client.cache_clear()
 

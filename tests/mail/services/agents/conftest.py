@@ -14,9 +14,5 @@ from tests.mail.llm.model_server import ModelServer, model_server
 def server(request: pytest.FixtureRequest, settings: Settings) -> Iterator[ModelServer]:
     """Serve a model, and let the product use it."""
     with model_server() as served:
-        settings.LLM_PROVIDER = request.param
-        settings.LLM_MODEL = "model-1"
-        settings.LLM_API_KEY = "sk-canary-3f9a"
-        settings.LLM_BASE_URL = served.url
-        settings.LLM_PRICES = (3.0, 15.0)
+        served.use_by(settings, request.param)
         yield served
