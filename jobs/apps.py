@@ -1,4 +1,4 @@
-"""Django's handle on the jobs app."""
+"""The Django app configuration of the queue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class JobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def import_models(self) -> None:
-        """Import them; they refer to those of `tenants`.
+        """Import the models, which refer to those of `tenants`, if that is installed.
 
         Raises:
             ImproperlyConfigured: `tenants` is not installed.
@@ -31,7 +31,7 @@ class JobsConfig(AppConfig):
         super().import_models()
 
     def ready(self) -> None:
-        """Find every app's job types; let `django.tasks` hear of the ends of its tasks."""
+        """Connect signals; find every app's job types, and those of `django.tasks`, if present."""
         from django.contrib.auth import get_user_model
 
         from jobs.engine.dialects.sqlite_indexes import spell_conditions
@@ -59,14 +59,15 @@ class JobsConfig(AppConfig):
         autodiscover()
         watch_forks()
         _watch_connections()
-        # The jobs of one bulk call are objects enough for a collection of all that was imported.
+        # A bulk call creates enough objects to start a full garbage collection. Freezing keeps that
+        # collection from traversing every imported module.
         gc.freeze()
 
 
 def _watch_connections() -> None:
-    """See what connections lead through a pooler, and write times otherwise, before any is opened."""
+    """Find poolers and set the format of times on each connection that Django opens from now on."""
     if connection.vendor == "postgresql":
-        # Its driver is not there for SQLite.
+        # psycopg may not be installed where the database is SQLite.
         from jobs.engine.clock import write_times_as_iso
         from jobs.engine.poolers import prepare_nothing_if_pooled
 
@@ -75,5 +76,5 @@ def _watch_connections() -> None:
 
 
 def _has_tasks() -> bool:
-    """Say whether there is `django.tasks`: Django 6 has it, the package `django-tasks` is optional."""
+    """Say whether `django.tasks` exists: in Django 6, or in the optional package `django-tasks`."""
     return django.VERSION >= (6,) or find_spec("django_tasks") is not None

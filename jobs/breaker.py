@@ -5,7 +5,7 @@
     half open --the probe completes--> closed
     half open --the probe fails--> open, with twice the cooldown
 
-Pure: the database keeps the times.
+This module is pure: the database keeps the times.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.states import BreakerState
 
 MAX_COOLDOWN_SECONDS = 900.0
-# Different failures counted in one window; beyond that the rarest is dropped for a new one.
+# At most this many different failures are counted in a window; a new one replaces the rarest.
 MAX_FINGERPRINTS = 20
 
 _NUMBERS = (
@@ -33,9 +33,9 @@ _NUMBERS = (
 class Breaker:
     """When a type's jobs are no longer tried, and for how long at first.
 
-    Attempts are counted for each firm separately: one firm's expired credentials must not hold back
-    another's jobs. Only failures with the same fingerprint open it: jobs that fail for different
-    reasons have no common cause.
+    Attempts are counted for each firm separately, because one firm's expired credentials must not
+    hold back another's jobs. Only failures with the same fingerprint open the breaker, because jobs
+    that fail for different reasons have no common cause.
     """
 
     failure_rate: float = 0.5
@@ -69,14 +69,14 @@ class Breaker:
                 raise TypeError(f"{name} must be {what}")
 
     def cooldown(self, trips: int) -> float:
-        """Return how long it stays open after opening `trips` times (from 1) in a row."""
-        # Beyond 2^20 the longest is reached; the bound keeps the float finite.
+        """Return the cooldown after the breaker opened `trips` times (from 1) in a row."""
+        # 2^20 exceeds every longest cooldown; the bound on the exponent keeps the float finite.
         return min(self.cooldown_seconds * 2.0 ** min(trips - 1, 20), MAX_COOLDOWN_SECONDS)
 
 
 @dataclass(frozen=True)
 class Circuit:
-    """One firm's attempts at one type: the breaker's row without its times."""
+    """The state of one firm's attempts at one type: the breaker's row without its times."""
 
     state: BreakerState = BreakerState.CLOSED
     attempts: int = 0
@@ -86,9 +86,10 @@ class Circuit:
     probe: UUID | None = None
 
     def after_attempt(self, job_id: UUID, fingerprint: str | None, rule: Breaker) -> Circuit:
-        """Return the circuit after this job's attempt; `fingerprint` None when it completed.
+        """Return the circuit after an attempt of this job; `fingerprint` is None if it completed.
 
-        Attempts that started before it opened change nothing.
+        In an open circuit, and in a half-open one for any job but the probe, nothing changes: those
+        attempts started before it opened.
         """
         match self.state:
             case BreakerState.OPEN:
@@ -121,7 +122,7 @@ class Circuit:
         return replace(self, attempts=self.attempts + 1, failures=failures)
 
     def frequent_failure(self, rule: Breaker) -> str | None:
-        """Return the failure that opens the circuit, if any."""
+        """Return the fingerprint of the failure that opens the circuit, or None."""
         if self.attempts < rule.min_attempts or not self.failures:
             return None
         most = max(self.failures, key=lambda known: (self.failures[known], known))

@@ -8,7 +8,7 @@ from django.conf import settings
 
 PAYLOAD_MAX_BYTES = 256 * 1024
 PAYLOAD_MAX_DEPTH = 32
-# Of a job, and of each of its steps.
+# The limits of a job's result, and of the result of each of its steps.
 RESULT_MAX_BYTES = 1024 * 1024
 RESULT_MAX_DEPTH = 32
 
@@ -53,12 +53,12 @@ def worker_concurrency() -> int:
 
 
 def listen_database_url() -> str:
-    """The database that LISTEN connects to: empty for the main one, "off" for polling only."""
+    """The database URL for LISTEN: empty for the main database, "off" for polling only."""
     return str(_setting("LISTEN_DATABASE_URL", ""))
 
 
 def site_url() -> str:
-    """Where people reach the web process, without a slash at the end; empty where it is not set."""
+    """The web process's public URL, without a trailing slash; empty if it is not set."""
     return str(_setting("SITE_URL", ""))
 
 
@@ -73,12 +73,12 @@ def alert_interval_seconds() -> int:
 
 
 def alert_quiet_minutes() -> int:
-    """Minutes in which a failure is alerted to once only."""
+    """Minutes during which one failure is alerted to only once."""
     return int(_setting("ALERT_QUIET_MINUTES", 240))
 
 
 def alert_unreviewed_hours() -> int:
-    """Hours after which unreviewed dead letters are alerted to, and again after as many."""
+    """Hours until unreviewed dead letters are alerted to; the alert is repeated after as many."""
     return int(_setting("ALERT_UNREVIEWED_HOURS", 24))
 
 

@@ -42,7 +42,7 @@ from uuid import UUID
 
 from interfaces.moments import YEARS, is_in_range
 
-# A hundred years: longer waits leave the calendars of databases and of Python.
+# A hundred years: adding a longer wait to a time can exceed what databases and Python represent.
 LONGEST_WAIT_SECONDS = 100 * 366 * 86_400
 
 
@@ -62,14 +62,14 @@ class EnqueueError(JobError, code="enqueue_error"):
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with a payload, or with another argument."""
+    """One fault of a payload, or of another argument."""
 
     field: str
     code: str
     message: str
 
     def __str__(self) -> str:
-        # Some are not of one field.
+        # A fault of the whole has no field.
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
@@ -94,7 +94,7 @@ class PayloadInvalid(EnqueueError, _Faults, code="payload_invalid"):
 
 
 class UnknownJobType(PayloadInvalid, code="unknown_job_type"):
-    """No handler is registered under this name; `suggestions` are similar ones, None: not looked for."""
+    """No handler is registered under this name; `suggestions` are similar names, if sought."""
 
     def __init__(self, job_type: str, suggestions: list[str] | None = None) -> None:
         hint = ""
@@ -127,11 +127,11 @@ class BulkInvalid(ArgumentsInvalid, code="bulk_invalid"):
 
 
 class LegacyImportInvalid(ArgumentsInvalid, code="legacy_import_invalid"):
-    """The table of an older system, or what it is to be imported as, fails its checks."""
+    """The older system's table, or the job type for its rows, fails the import's checks."""
 
 
 class EditInvalid(ArgumentsInvalid, code="edit_invalid"):
-    """The edit of a waiting job fails its checks; a payload's faults are PayloadInvalid."""
+    """The edit of a waiting job fails its checks; faults of the payload raise PayloadInvalid."""
 
 
 class FilterInvalid(ArgumentsInvalid, code="filter_invalid"):
@@ -154,26 +154,26 @@ def _check_wait(name: str, seconds: float | None) -> None:
     """Refuse a wait that cannot be added to a time.
 
     Raises:
-        TypeError: it cannot be compared with a number.
-        ValueError: it is none, or longer than LONGEST_WAIT_SECONDS.
+        TypeError: the wait cannot be compared with a number.
+        ValueError: the wait is not a number, or is longer than LONGEST_WAIT_SECONDS.
     """
     try:
         is_short = seconds is None or seconds <= LONGEST_WAIT_SECONDS
     except TypeError:
         kind = type(seconds).__name__
         raise TypeError(f"{name} must be a number of seconds, not {kind}") from None
-    except ArithmeticError:  # of a Decimal that is no number
+    except ArithmeticError:  # a Decimal NaN
         is_short = False
     if not is_short:
         raise ValueError(f"{name} must be a number of at most {LONGEST_WAIT_SECONDS:,} seconds")
 
 
 def _check_until(until: object) -> None:
-    """Refuse what is no moment that the databases have.
+    """Refuse a value that is no time, or a time that the databases cannot store.
 
     Raises:
-        TypeError: it is no time.
-        ValueError: it has no time zone, or lies in another year.
+        TypeError: it is not a datetime.
+        ValueError: it has no time zone, or its year is out of range.
     """
     if not isinstance(until, datetime):
         raise TypeError(f"Snooze(until=) takes an aware datetime, not {type(until).__name__}")
@@ -203,7 +203,7 @@ class Fatal(HandlerError, code="fatal"):
 class Snooze(HandlerError, code="snooze"):
     """Run the job again at `until`, or in `seconds`; the attempt is not counted.
 
-    Where that would be at once, it is in a second.
+    A time that has already come counts as in one second.
     """
 
     def __init__(
@@ -228,26 +228,27 @@ class JobTimeout(BaseException):  # so that a handler's `except Exception` lets 
 
 
 class LeaseLost(JobError, code="lease_lost"):
-    """The job is no longer this worker's; nothing was written, and the work must stop."""
+    """The worker no longer has the job; nothing was written, and the handler must stop."""
 
 
 class TransactionLeftOpen(JobError, code="transaction_left_open"):
-    """The handler ended with a transaction open on its connection: what it wrote was rolled back."""
+    """The handler ended with a transaction open on its connection; its writes were rolled back."""
 
 
-# The first that is among several decides.
+# In the order in which they decide: the first kind found in a group wins.
 _DECISIVE = (LeaseLost, Fatal, Cancel, Snooze, Retryable)
 
 
 def deciding(error: BaseException, *, lease_lost: bool = True) -> BaseException:
-    """Return the error of a group, such as a TaskGroup raises, that says how the attempt ended.
+    """Return the error in a group (such as a TaskGroup raises) that says how the attempt ended.
 
-    Beside an error that asks nothing of the queue only LeaseLost and Fatal decide; if neither is
-    there, the group itself is the failure. Without `lease_lost` LeaseLost asks nothing either.
+    If the group also contains errors that are none of these, only LeaseLost and Fatal decide;
+    without one, the group itself is the failure. `lease_lost=False` treats LeaseLost as any other
+    error.
     """
     decisive = _DECISIVE if lease_lost else _DECISIVE[1:]
     beside_others = decisive[: decisive.index(Fatal) + 1]
-    # The class of an error may raise, and groups may be nested beyond all bounds.
+    # An exception class's own code may raise, and nested groups may exceed the recursion limit.
     with suppress(BaseException):
         if isinstance(error, BaseExceptionGroup):
             kinds = decisive if error.split(decisive)[1] is None else beside_others
@@ -263,7 +264,7 @@ class WrongPlace(JobError, code="wrong_place"):
 
 
 class NotSettled(JobError, TimeoutError, code="not_settled"):
-    """The job was not settled within the timeout; it goes on."""
+    """The job was not settled within the timeout; the job itself continues."""
 
 
 class WrongState(JobError, code="wrong_state"):
@@ -290,7 +291,7 @@ class ReasonMissing(JobError, code="reason_missing"):
 
 
 class DatabaseInUse(JobError, code="database_in_use"):
-    """Others use this queue: they and a benchmark would slow each other down."""
+    """Others use this queue: their work and the benchmark would slow each other down."""
 
 
 class BenchmarkFailed(JobError, code="benchmark_failed"):

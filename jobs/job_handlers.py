@@ -39,14 +39,14 @@ from tenants.models import Firm
 # Workers of `bench_queue` run these types only, and leave other jobs of the database alone.
 BENCH_JOB_TYPE = "bench_noop"
 BENCH_WRITE_JOB_TYPE = "bench_write"
-# A bulk run gives its thread back after this time, and between two chunks it pauses for this part
-# of the time that the chunk took.
+# A bulk run gives its thread back after BULK_SECONDS. After each chunk it pauses for BULK_PAUSE
+# times the duration of that chunk, within the bounds.
 BULK_SECONDS = 20.0
 BULK_PAUSE, LEAST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.25, 0.01, 0.25
 LEAST_SNOOZE_SECONDS = 0.1
-# How soon a deletion checks again whether jobs in flight have ended.
+# Seconds until a deletion checks again whether the jobs in flight have ended.
 IN_FLIGHT_SECONDS = 1.0
-# Soon: an operator watches, and what was done is not done again.
+# Retries come soon, because an operator is watching and a retry does not repeat finished work.
 BULK_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=1, max_delay_seconds=30)
 NOTIFICATION_TIMEOUT_SECONDS = 60
 MAX_RECIPIENTS = 50
@@ -118,7 +118,7 @@ def bulk(payload: BulkPayload, ctx: JobContext) -> dict[str, Any]:
         now = time.monotonic()
         if step.wait_seconds or now > until:
             raise Snooze(seconds=max(step.wait_seconds, LEAST_SNOOZE_SECONDS))
-        # Others write meanwhile: on SQLite nobody else can during a chunk.
+        # Lets others write: on SQLite nobody else can write during a chunk.
         time.sleep(min(max((now - begun) * BULK_PAUSE, LEAST_PAUSE_SECONDS), MOST_PAUSE_SECONDS))
 
 
@@ -126,7 +126,7 @@ class DeleteFirmPayload(JobPayload):
     """The firm to delete."""
 
     firm_id: int
-    # The export that comes first.
+    # The deletion waits for this export to complete.
     export_job_id: UUID | None = None
 
 
@@ -187,7 +187,8 @@ class EmailPayload(JobPayload):
     event: StrictStr = Field(default="", max_length=100)
     subject: StrictStr = Field(min_length=1, max_length=MAX_SUBJECT_LENGTH)
     body: StrictStr
-    # Of the service's own, not to be read where it comes in as mail; what goes to an endpoint is.
+    # The service's own notice: if it arrives in a mailbox, it is not read as mail. E-mails to an
+    # endpoint always count as notices.
     is_notice: StrictBool = False
 
     @field_validator("to")
@@ -197,7 +198,7 @@ class EmailPayload(JobPayload):
             try:
                 validate_email(address)
             except ValidationError:
-                # Without the address: messages do not repeat what was given.
+                # The address is left out, because messages do not repeat values from the payload.
                 raise ValueError(f"number {number + 1} is no e-mail address") from None
         return addresses
 
@@ -227,7 +228,7 @@ class WebhookPayload(JobPayload):
     EMAIL_JOB_TYPE,
     category=Category.NOTIFICATIONS,
     payload=EmailPayload,
-    # `is_notice` came with 1.1: a worker of the version before leaves it to a newer one.
+    # Version 1.1 added `is_notice`: workers that know only 1.0 leave such jobs to newer workers.
     version="1.1",
     upcasters={"1.0": dict},
     retry=NOTIFICATION_RETRY,

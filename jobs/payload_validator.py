@@ -1,6 +1,6 @@
 """Validates payloads: the envelope, limits, forbidden keys, and the type's own schema.
 
-Done at enqueue and again before the handler runs.
+Payloads are validated at enqueue and again before the handler runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tenants.models import Firm
 
 __all__ = ["JobPayload", "PayloadInvalid", "validate_payload"]
 
-# What is refused in a payload, by exactly these names. What is masked where people look is more:
+# Keys with exactly these names are refused in a payload. Masking what people see covers more names:
 # see `is_secret_key`.
 SECRET_KEYS = frozenset({
     "password", "passwd", "secret", "client_secret", "token", "access_token", "refresh_token",
@@ -31,7 +31,7 @@ SECRET_KEYS = frozenset({
 })  # fmt: skip
 FOREIGN_TENANT = Fault("tenant_id", "foreign_tenant", "is not the firm of the job")
 
-# JSON, whatever the value.
+# Every value of these types is valid JSON.
 PLAIN_TYPES = frozenset({str, int, bool, type(None)})
 CONTAINERS = frozenset({dict, list, tuple})
 
@@ -66,7 +66,7 @@ def read_payload(
 
 
 def _later_faults(declared: JobType, payload: object, firm_id: int) -> Iterator[Fault]:
-    """Yield what the checks after the first that failed would have found."""
+    """Yield the faults that the checks after the first failed one would have found."""
     if not isinstance(payload, Mapping):
         return
     if payload.get("version") == declared.version:
@@ -77,7 +77,7 @@ def _later_faults(declared: JobType, payload: object, firm_id: int) -> Iterator[
         except PayloadInvalid as error:
             yield from error.faults
         except (TypeError, ValueError, RecursionError):
-            # No JSON: that was found first.
+            # The payload is not JSON; an earlier check has already reported that.
             pass
     tenant_id = payload.get("tenant_id")
     if type(tenant_id) is int and tenant_id != firm_id:
@@ -110,7 +110,7 @@ def parse_payload(declared: JobType, text: str, firm_id: int) -> JobPayload:
 
 
 def text_faults(name: str, text: str) -> Iterator[Fault]:
-    """Yield why a text cannot be stored."""
+    """Yield the faults that keep a text from being stored."""
     if "\x00" in text:
         yield Fault(name, "nul", "the NUL character cannot be stored")
     try:
@@ -124,13 +124,13 @@ def _refused(declared: JobType, field: str, code: str, message: str) -> PayloadI
 
 
 def _parse_current(declared: JobType, text: str) -> JobPayload | None:
-    """Read a payload of the current version, which nearly all are; None for any other."""
+    """Parse a payload of the current version, as nearly all are; return None for any other."""
     try:
-        # As model_validate_json() does, without its handling of options.
+        # The same as model_validate_json(), without the cost of its options.
         model: JobPayload = declared.payload_model.__pydantic_validator__.validate_json(text)
     except PASSING:
         raise
-    except Exception:  # noqa: BLE001 - it is read once more, and what is wrong told
+    except Exception:  # noqa: BLE001 - the caller parses the payload again and reports the faults
         return None
     return model if model.version == declared.version else None
 
@@ -179,19 +179,19 @@ def _apply_upcaster(declared: JobType, payload: dict[str, Any], version: str) ->
 
 
 def _encode_plain(payload: Mapping[str, Any]) -> bytes | None:
-    """Encode a payload of plain values without faults, which nearly all are; None for any other."""
+    """Encode a payload of plain values without faults, as nearly all are; else return None."""
     try:
         if type(payload) is not dict or not _is_plain(payload, 1):
             return None
         data = orjson.dumps(payload)
     except TypeError:
-        # Keys that are not strings, lone surrogates, integers of more than 64 bits.
+        # orjson refuses keys that are not strings, lone surrogates, integers of over 64 bits.
         return None
     return None if rb"\u0000" in data else data
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    """Say whether a dict, list or tuple has no fault that orjson would accept."""
+    """Say whether a dict, list or tuple is free of the faults that orjson would accept."""
     if type(value) is dict:
         if not SECRET_KEYS.isdisjoint(map(str.casefold, value)):
             return False
@@ -220,10 +220,10 @@ def _encode_checked(declared: JobType, payload: Mapping[str, Any]) -> bytes:
 def form_faults(
     value: object, *, root: str = "", free_form: Collection[str] | None = None
 ) -> Iterator[Fault]:
-    """Yield every fault of what should be JSON, iteratively: it may be nested to any depth.
+    """Yield every fault of a value that should be JSON; iteratively, as it may be nested deeply.
 
-    Places begin with `root`. Keys are checked for secrets outside of the fields in `free_form`; None:
-    nowhere.
+    Paths begin with `root`. Keys are checked for secrets in all fields but those in `free_form`;
+    with None, nowhere.
     """
     pending: list[tuple[str, Any, int]] = [(root, value, 1)]
     while pending:
@@ -244,7 +244,7 @@ def form_faults(
 
 
 def _join(path: str, key: str) -> str:
-    # A message that names it can be printed, whatever is wrong with it.
+    # Messages name the key, so it is made printable whatever it contains.
     key = key[:100].replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
     return f"{path}.{key}" if path else key
 
@@ -266,7 +266,7 @@ def _key_faults(path: str, value: Mapping[Any, Any], *, check_secrets: bool) -> 
 
 
 def _value_faults(path: str, value: object) -> Iterator[Fault]:
-    # A lazy object passes for what it stands for, but not with the encoder.
+    # isinstance() takes a lazy object for the object it wraps, but the encoder refuses it.
     if isinstance(value, LazyObject) or not isinstance(value, PLAIN + ENCODED):
         yield Fault(path, "wrong_type", f"{type(value).__name__} is not JSON")
     elif isinstance(value, str):

@@ -54,7 +54,7 @@ class RetryPolicy:
             raise ValueError("jitter must be at least 0 and below 1")
 
     def _check_types(self) -> None:
-        # Not every project runs a type checker; True would be a number.
+        # Not every project runs a type checker. A bool is refused too, although it is an int.
         for name, kind, what in _NUMBERS:
             number = getattr(self, name)
             if not isinstance(number, kind) or isinstance(number, bool):
@@ -75,6 +75,6 @@ class RetryPolicy:
 
     def _factor(self, attempt: int) -> float:
         if self.backoff == "exponential":
-            # The bound keeps the float finite; any sensible cap is far below.
+            # 2^40 exceeds every sensible longest delay; the bound keeps the float finite.
             return 2.0 ** min(attempt - 1, 40)
         return float(attempt) if self.backoff == "linear" else 1.0

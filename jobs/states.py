@@ -1,4 +1,4 @@
-"""The closed vocabularies of the queue: statuses, categories, priorities, dead-letter words."""
+"""The fixed vocabularies of the queue: statuses, categories, priorities, reasons, and others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 
 
 class Status(StrEnum):
-    """Where a job is in its life; see docs/lifecycle.md."""
+    """How far a job has got; see docs/lifecycle.md."""
 
     PENDING = "pending"
     CLAIMED = "claimed"
@@ -20,12 +20,12 @@ class Status(StrEnum):
 LIVE = frozenset({Status.PENDING, Status.CLAIMED, Status.PROCESSING})
 IN_FLIGHT = frozenset({Status.CLAIMED, Status.PROCESSING})
 TERMINAL = frozenset(Status) - LIVE
-# What an operator may retry. A completed job stays completed.
+# The statuses from which an operator may retry a job. A completed job stays completed.
 RETRYABLE = frozenset({Status.DLQ, Status.FAILED, Status.CANCELED})
-# What the members of a batch may be, and which of it is not completed; an index names these.
+# The states of a batch's member; an index names the three that count as uncompleted.
 UNCOMPLETED = ("pending", "failed", "canceled")
 BATCH_STATES = ("completed", *UNCOMPLETED)
-# Deaths of workers: after so many a job runs alone, and so many are its last.
+# After so many deaths of its workers a job runs alone; after so many it is dead-lettered.
 QUARANTINE_DEATHS = 2
 MAX_DEATHS = 3
 
@@ -44,7 +44,7 @@ class Category(StrEnum):
 
 
 class Priority(IntEnum):
-    """Lower is claimed first."""
+    """How urgent a job is: the lower number is claimed first."""
 
     CRITICAL = 0
     HIGH = 1
@@ -61,7 +61,7 @@ PRIORITY_CHOICES = tuple((level.value, level.word) for level in Priority)
 
 
 class OnConflict(StrEnum):
-    """What an enqueue does to the job that has its idempotency key and has not begun."""
+    """What an enqueue does to an unstarted job that has the same idempotency key."""
 
     REPLACE = "replace"
     DEBOUNCE = "debounce"
@@ -79,14 +79,14 @@ class DeadReason(StrEnum):
 
 
 class Resolution(StrEnum):
-    """What an operator decided about a dead letter; none while it is open."""
+    """What an operator decided about a dead letter; empty until somebody decides."""
 
     REPROCESSED = "reprocessed"
     DISCARDED = "discarded"
     ESCALATED = "escalated"
 
 
-# An open dead letter has no decision yet, or was escalated and waits for one.
+# Of an open dead letter: nobody has decided yet, or somebody escalated it for a decision.
 OPEN_RESOLUTIONS = ("", Resolution.ESCALATED.value)
 
 
@@ -103,10 +103,10 @@ class AttemptEnd(StrEnum):
 
 
 class WorkerRequest(StrEnum):
-    """What an operator asks of a worker that runs.
+    """What an operator asks of a running worker.
 
-    quiet: claim nothing more, and stay. drain: finish what runs, then exit. stop: the same, but
-    what outlasts the grace is released.
+    quiet: claim nothing more, but keep running. drain: finish the jobs that run, then exit. stop:
+    as drain, but release the jobs that still run after the grace.
     """
 
     QUIET = "quiet"
@@ -115,7 +115,7 @@ class WorkerRequest(StrEnum):
 
 
 class Measure(StrEnum):
-    """What is measured of an attempt: how long its job was due, and how long its handler ran."""
+    """What is measured of an attempt: how long the due job waited, and how long its handler ran."""
 
     WAIT = "wait"
     RUN = "run"
@@ -152,7 +152,7 @@ class LockKind(StrEnum):
 
 
 class WorkerState(StrEnum):
-    """Whether a worker has its lease; silent: the lease is over, the worker not yet marked dead."""
+    """Whether a worker has its lease. silent: the lease expired, but nobody marked it dead yet."""
 
     LIVE = "live"
     SILENT = "silent"
@@ -175,7 +175,7 @@ class MissedRuns(StrEnum):
 
 
 class BatchState(StrEnum):
-    """What became of a batch; `canceled` is one without failed jobs whose others were not all done."""
+    """How a batch ended. `canceled`: no job failed, but not all of the others completed."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -184,9 +184,9 @@ class BatchState(StrEnum):
 
 
 class RunOutcome(StrEnum):
-    """How a schedule's run ended. The first three once all its jobs were over, else at once.
+    """How a schedule's run ended: the first three once all its jobs have ended, the others at once.
 
-    nothing: no job was new, for what it would enqueue waits already, or nobody is there to run for.
+    nothing: no job was enqueued, because the same jobs already wait or the group has no members.
     refused: its jobs could not be enqueued. skipped: no worker was there in time.
     """
 
@@ -199,7 +199,7 @@ class RunOutcome(StrEnum):
 
 
 class BulkOperation(StrEnum):
-    """What a bulk run does to each of its members: the first two to dead letters, the others to jobs."""
+    """What a bulk run does to its members: the first two to dead letters, the others to jobs."""
 
     REPROCESS = "reprocess"
     DISCARD = "discard"
@@ -208,13 +208,13 @@ class BulkOperation(StrEnum):
     SET_PRIORITY = "set_priority"
 
 
-# Those after which jobs run, and may fail, again.
+# The operations after which the members' jobs run again, and may fail again.
 RESTARTS = frozenset({BulkOperation.REPROCESS, BulkOperation.RETRY})
 OF_DEAD_LETTERS = frozenset({BulkOperation.REPROCESS, BulkOperation.DISCARD})
 
 
 class BulkState(StrEnum):
-    """Where a bulk run is; every state but the first is its end."""
+    """The state of a bulk run; every state but the first is an end."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -253,7 +253,7 @@ ALERTS = frozenset({NotificationEvent.NEW_FAILURE, NotificationEvent.UNREVIEWED}
 
 
 class DeliveryStatus(StrEnum):
-    """How an attempt to send ended; one that is still `sending` long after its worker died with it."""
+    """How an attempt to send ended. Its worker died if it stays `sending` for long."""
 
     SENDING = "sending"
     DELIVERED = "delivered"
