@@ -1,4 +1,4 @@
-"""Every write to the queue's tables, one file a task.
+"""Every write to the queue's tables, one file per task.
 
-The engine sees all firms: callers above decide whose jobs they may touch.
+The engine's statements see all firms: its callers decide whose jobs they may touch.
 """

@@ -1,9 +1,10 @@
 """Admits waiting jobs: within their firm's cap and their rates, with a lock slot if keyed.
 
-`admit` runs after a keyed enqueue commits, and with what settle, rescue and release have given
-back. The sweep reads all waiting groups and finds what that missed; it alone shares out the tokens
-of rates over all firms, for it sees who waits for them. A job becomes ready in the transaction that
-locks the limits it passed, always in this order: firm, token buckets, lock slots.
+`admit` runs after the commit of a keyed enqueue, and whenever settle, rescue or release gives
+capacity back. The sweep reads all waiting groups and admits what `admit` missed. Only the sweep
+shares out the tokens of rates over all firms, because only it sees every firm that waits for them.
+A job becomes ready in the transaction that locks the limits it passes, always in this order: firm,
+token buckets, lock slots.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from jobs.engine.transactions import (
 from jobs.states import CountedBy
 
 BATCH = 500
-# An enqueue of very many lock keys leaves the rest to the sweep.
+# Of a firm's candidates at most this many parts are admitted at once; the sweep admits the rest.
 MOST_PARTS = 10
 
 
@@ -51,7 +52,7 @@ class Sweep:
 
     rng: Random = field(default_factory=Random)
     after: WaitingGroup = FIRST_GROUP
-    # How many steps all groups took the last time, and how many of those are left.
+    # The number of steps of the last pass over all groups, and how many are left of this pass.
     _steps: int = 1
     _left: int = 1
 
@@ -61,8 +62,8 @@ class Sweep:
             self._left, self._steps = self._steps, 0
         candidates, self.after = reading(lambda: _candidates_with_room(self.after))
         by_firm = _by_firm(candidates)
-        # Firms are visited in random order, and each step may be the one that shares out scarce
-        # tokens of all firms: otherwise the same firms would always find them. So with slots.
+        # Firms are visited in random order, and any step may be the one that shares out the tokens
+        # of all firms. Otherwise the same firms would always get scarce tokens, or scarce slots.
         firms = list(by_firm)
         if any(one.rated or one.lock_counted_by == CountedBy.ALL_FIRMS for one in candidates):
             self.rng.shuffle(firms)
@@ -104,7 +105,8 @@ def _candidates_for(released: ReleasedCapacity) -> list[Candidate]:
 def _candidates_with_room(after: WaitingGroup) -> tuple[list[Candidate], WaitingGroup]:
     """Return the candidates of the next groups, less those of firms whose cap leaves no room.
 
-    Such a firm must not come first for the tokens of all firms, and have them saved up for it.
+    A firm without room must not come first for the tokens of all firms, which would then be saved
+    for it.
     """
     candidates, last = candidates_after(after)
     capped = {candidate.group.firm_id for candidate in candidates if candidate.capped}
@@ -224,7 +226,7 @@ def _in_all_firms(keys: Iterable[BucketKey]) -> bool:
 def _room(firm_id: int) -> int:
     """Lock the firm's row and return how many more of its jobs may be admitted.
 
-    They are counted by a second statement, which sees what the last holder of the lock admitted.
+    They are counted by a second statement, because it sees what the lock's last holder committed.
     """
     firms = fetch(
         "SELECT running_cap FROM tenants_firm WHERE id = %s"
@@ -240,7 +242,7 @@ def _room(firm_id: int) -> int:
 
 
 def _still_waiting(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Lock the rows of those that still wait and return them, without rows that others lock."""
+    """Lock and return the candidates that still wait; skip rows that another transaction locks."""
     if not chosen:
         return []
     dialect = dialects.current()

@@ -14,9 +14,10 @@ from jobs.engine.transactions import in_transaction, run
 
 
 def save_log(claim: Claim, lines: Sequence[tuple[str, str]]) -> bool:
-    """Store the lines, pairs of time and text, of this attempt. False: the job is no longer this claim's.
+    """Store the lines (pairs of time and text) of this attempt; return False if the claim is stale.
 
-    A claim that has settled its job by itself, in `ctx.transaction()`, still may.
+    A claim that settled its job in `ctx.transaction()` may still store them; the row then has the
+    negated token.
     """
     dialect = dialects.current()
     return in_transaction(

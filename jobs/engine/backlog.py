@@ -1,11 +1,11 @@
-"""Where the claims of one worker go on in a long backlog.
+"""Where the next claims of a worker begin in a long backlog.
 
-A claimed job stays in the claim's indexes until it is settled, so whoever has claimed thousands of
-short jobs passes all of them in each claim, twice: in the scan and in the take. After a claim that
-was filled, the next ones take later jobs of the same firms, and look whether anybody else has work:
-another firm, or one of more urgent work, has its turn in the next batch all the same. What these
-firms have before it is found when the backlog ends: with the first claim that is not filled, or
-after BACKLOG_SECONDS.
+A claimed job stays in the claim's indexes until it is settled. A worker that has claimed thousands
+of short jobs would therefore pass all of them in each claim, twice: in the scan and in the take. So
+after a filled claim, the next claims take later jobs of the same firms. Each first checks whether
+another firm, or a more urgent priority, has work; if so, a scan gives that its turn. Earlier jobs
+of the same firms are found when the backlog ends: with the first claim that is not filled, or after
+BACKLOG_SECONDS.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jobs.engine.claim import Claim
 
 BACKLOG_SECONDS = 0.25
-# Claims of fewer jobs have little to pass.
+# A smaller claim has few claimed jobs to pass, so it scans.
 LEAST_CLAIM = 100
 
 
@@ -37,7 +37,7 @@ LEAST_CLAIM = 100
 class Backlog:
     """The firms with work that a scan found, and the last job of each in the last claim.
 
-    `until`: by the monotonic clock.
+    `until` is a time of the monotonic clock.
     """
 
     wanted: ClaimFilter
@@ -46,7 +46,7 @@ class Backlog:
     until: float = field(default_factory=lambda: time.monotonic() + BACKLOG_SECONDS)
 
     def serves(self, wanted: ClaimFilter, limit: int) -> bool:
-        """Say whether a claim of that many jobs may go on here, unless one of `others` has work."""
+        """Say whether a claim of `limit` jobs may continue here, if none of `others` has work."""
         return (
             len(self.found.firms) < LEAST_CLAIM <= limit
             and self.wanted == wanted
@@ -54,7 +54,7 @@ class Backlog:
         )
 
     def others(self) -> list[Range]:
-        """Return the ranges of all that goes before it or has turns beside it."""
+        """Return the ranges of more urgent priorities, and of the other firms of this priority."""
         priority, firms = self.found.priority, sorted(self.found.firms)
         ranges = [Range(one.value, 0, LAST_FIRM) for one in Priority if one < priority]
         ends = [*(firm_id - 1 for firm_id in firms), LAST_FIRM]
@@ -62,16 +62,16 @@ class Backlog:
         return [one for one in ranges if one.after < one.until]
 
     def after(self, firm_id: int) -> Position:
-        """Return the place behind which the next job of this firm is."""
+        """Return the position after which the next job of this firm is taken."""
         return self.last.get(firm_id, BEGINNING)
 
     def beginning_after(self, firm_id: int) -> Backlog:
-        """Return it with its firms in the order of a scan that begins behind this one."""
+        """Return this backlog with its firms in the order of a scan that begins after this firm."""
         firms = sorted(self.found.firms, key=lambda one: (one <= firm_id, one))
         return replace(self, found=self.found._replace(firms=firms))
 
     def behind(self, claims: Iterable[Claim]) -> Backlog:
-        """Return what is left of it behind these claims, which are in order."""
+        """Return this backlog with its positions after these claims, which are in order."""
         last = {claim.firm_id: claim for claim in claims}
         positions = {
             firm_id: Position(claim.scheduled_at, claim.job_id) for firm_id, claim in last.items()

@@ -1,8 +1,9 @@
-"""Batches: jobs enqueued as one, and a job for each event: one failed, all are over, all are completed.
+"""Batches: jobs enqueued together, with a job for each event: failed, settled, completed.
 
-A job's members take its state in the transaction that settles it. What is due then is looked for after
-the commit, so that no transaction holds a batch for long: of two last jobs settled at once, the second
-to commit sees the other. The sweep looks, too: it finds what a killed worker left.
+A member takes its job's state in the transaction that settles the job. Due events are looked for
+only after the commit, so that no transaction holds a batch for long: if the last two jobs are
+settled at once, the second to commit sees both. The sweep looks for due events too, because a
+worker may be killed before it does.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from jobs.models.ids import FIRST_ID
 from jobs.states import UNCOMPLETED, Status
 
 SWEEP_CHUNK = 500
-# As the index says it.
+# The same condition as that of the index `batch_member_uncompleted`.
 UNCOMPLETED_SQL = f"state IN ({', '.join(repr(state) for state in UNCOMPLETED)})"
 ANY_UNCOMPLETED = f"SELECT 1 FROM jobs_batchmember WHERE {UNCOMPLETED_SQL} LIMIT 1"
 _MEMBERS = "SELECT 1 FROM jobs_batchmember m WHERE m.batch_id = b.id AND m."
-# Each event of a batch, in the order of their jobs, and when it has come.
+# The events of a batch, in the order in which their jobs are enqueued, with their conditions.
 EVENTS = {
     "failed": f"EXISTS ({_MEMBERS}state = 'failed')",
     "settled": f"NOT EXISTS ({_MEMBERS}state = 'pending')",
@@ -57,9 +58,9 @@ class NewBatch(NamedTuple):
 
 
 def store_batch(batch: NewBatch) -> tuple[list[UUID], frozenset[UUID]] | None:
-    """Store the batch; None: the firm has it already.
+    """Store the batch; return what `insert_or_replace` does, or None if the firm already has it.
 
-    Returns what `insert_or_replace` does. An existing job counts as it is.
+    An existing job becomes a member in its current state.
 
     Raises:
         ArgumentsInvalid: another firm has a batch of this id.
@@ -105,7 +106,7 @@ def _refuse_other_firms(batch: NewBatch) -> None:
 
 
 def leave_batches(settled: Sequence[tuple[int, UUID, Status]]) -> None:
-    """Note that these jobs, by firm and id, are over; after the commit, enqueue what is due then.
+    """Update the members of these settled jobs (firm, id); after the commit, enqueue what is due.
 
     Must join the transaction that settles them.
     """
@@ -132,9 +133,9 @@ def leave_batches(settled: Sequence[tuple[int, UUID, Status]]) -> None:
 
 
 def sweep_batches(after: UUID | None) -> UUID | None:
-    """Give the next members that are not completed their job's state; return the last one's id, None at the end.
+    """Give the next uncompleted members their jobs' states; return the last id, None at the end.
 
-    A deleted job is a canceled one. At the end, enqueues what is due of any batch.
+    A deleted job counts as canceled. At the end, enqueues the jobs of all batches' due events.
     """
     dialect = dialects.current()
     members = reading(
@@ -174,7 +175,7 @@ def _change(members: Sequence[tuple[UUID, str, str]]) -> None:
 
 
 def _fire_due(batch_ids: Collection[UUID] | None) -> None:
-    """Enqueue what is due of these batches, or of any, until too many of them turn out to be locked."""
+    """Enqueue the jobs of due events of these batches (None: of all), until too many are locked."""
     dialect = dialects.current()
     which, params = "", list[Any]()
     if batch_ids is not None:
@@ -192,7 +193,7 @@ def _fire_due(batch_ids: Collection[UUID] | None) -> None:
 
 
 def _fire(batch_ids: Sequence[UUID]) -> None:
-    """Note the events of these batches that have come, and enqueue their jobs; each once."""
+    """Record the events of these batches that have happened, and enqueue their jobs, each once."""
     dialect = dialects.current()
     rows, params = dialects.ids_sql(batch_ids)
     which = f"b.completed_at IS NULL AND b.id IN (SELECT r.id FROM {rows})"
@@ -216,7 +217,7 @@ def _fire(batch_ids: Sequence[UUID]) -> None:
 
 
 def _note(batch_id: object, event: str, job: NewJob | None) -> None:
-    """Store that the event has come, and the job for it, or the one that has its key."""
+    """Record that the event has happened, and the id of its job, or of the job that has its key."""
     dialect = dialects.current()
     job_id = insert([job])[0] if job else None
     run(

@@ -24,12 +24,13 @@ from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.states import BreakerState
 
 BATCH = 100
-# A probe that has not started after that (it waits for a lock, a cap, a worker) is replaced.
+# A probe that does not start within this time (it waits for a lock, a cap, a worker) is replaced.
 PROBE_TIMEOUT_SECONDS = 30.0
-# One that needs a probe for that long has no job left to hold back.
+# A breaker that has needed a probe for this long has no job left to hold back.
 IDLE_SECONDS = 86_400.0
 
-# No cooldown, nor a probe's time, ends after `{latest}`: where one seems to, the clock was put back.
+# Every cooldown, and every probe's time, ends before `{latest}`. A later end means that the clock
+# was put back.
 NEEDS_PROBE = """(
     (b.state = 'open' AND (b.probe_at <= {now} OR b.probe_at > {latest}))
     OR (b.state = 'half_open' AND NOT EXISTS (
@@ -72,10 +73,10 @@ def subscribe(subscriber: Callable[[BreakerChange], None]) -> None:
 def count_attempts(ended: Iterable[tuple[Claim | InFlightJob, Outcome]]) -> None:
     """Count these attempts of types that declare a breaker, in the open transaction.
 
-    The first failure makes the row: while all goes well, nothing is written. Attempts that were
-    snoozed, released or canceled are not counted.
+    A breaker's row is inserted with the first failure, so nothing is written while all attempts
+    succeed. Attempts that were snoozed, released or canceled are not counted.
     """
-    # Of each attempt the job and its failure's fingerprint, None when it completed.
+    # For each attempt, the job and the failure's fingerprint (None if it completed).
     attempts: dict[BreakerKey, list[tuple[UUID, str | None]]] = defaultdict(list)
     rules: dict[str, Breaker] = {}
     for claim, outcome in ended:
@@ -109,7 +110,7 @@ def lock_circuit(key: BreakerKey) -> Circuit:
 
 
 def store_circuit(key: BreakerKey, before: Circuit, after: Circuit, rule: Breaker) -> None:
-    """Update the locked row, and its times as the change requires."""
+    """Update the locked row, and its times if the change requires it."""
     dialect = dialects.current()
     now = dialect.now_sql()
     window_starts = before.attempts == 0 or after.attempts == 0
@@ -148,7 +149,7 @@ def send_probes() -> int:
     """
     dialect = dialects.current()
     now = dialect.now_sql()
-    # A second more: who has just opened one may have a time after this statement's.
+    # One second more: a breaker that was opened just now may have a later time than this statement.
     latest = dialect.after_sql(now, str(MAX_COOLDOWN_SECONDS + 1))
     needs_probe = NEEDS_PROBE.format(now=now, latest=latest)
     needed = f"SELECT 1 FROM jobs_circuitbreaker b WHERE {needs_probe} LIMIT 1"
@@ -272,7 +273,7 @@ def _choose_probe(breaker_id: Any, last_probe: Any, key: BreakerKey) -> bool:
         [*key, last_probe],
     )
     if not jobs:
-        # The next job to come becomes the probe.
+        # No job waits; the next one becomes the probe.
         return False
     until = dialect.after_sql(dialect.now_sql(), "%s")
     run(

@@ -20,7 +20,7 @@ from jobs.engine.transactions import fetch
 from jobs.states import Priority
 from tenants.models import Firm
 
-# How many groups one call reads: a step of the sweep; after each released key or group.
+# How many groups one call reads: in a step of the sweep, and after each released key or group.
 SWEEP_GROUPS = 500
 RELEASED_GROUPS = 100
 # ... and how many firms after each released key of all firms.
@@ -30,7 +30,8 @@ Q_KEY, Q_LIMIT_KEY = key_sql("q", "lock_key"), key_sql("q", "limit_key")
 ADMISSION_ORDER = "q.priority, q.scheduled_at, q.job_id"
 
 # The group after `w`: the next limit key of its type, else the next type of its lock key, else its
-# firm's next lock key, else the next firm. Each ordered as the waiting index is, to the end.
+# firm's next lock key, else the next firm. Each is ordered by all columns of the waiting index, so
+# that the planner uses no other index.
 SAME_TYPE = f"""(SELECT q.job_id FROM jobs_jobqueue q WHERE q.waiting
     AND q.firm_id = w.firm_id AND {Q_KEY} = w.lock_key AND q.job_type = w.job_type
     AND {Q_LIMIT_KEY} > w.limit_key
@@ -65,8 +66,8 @@ FROM waiting_group w {candidate}
 WHERE w.steps > 0
 """
 
-# Each firm of which something waits, after the start's; the start keeps its key. Ordered as the
-# waiting index is, too: by the index of all a firm's jobs it would read those that are over.
+# The firms after the start's that have waiting jobs, each with the start's key. The order is again
+# that of the waiting index, because the index of all jobs also holds the settled ones.
 WAITING_FIRMS_SQL = f"""
 WITH RECURSIVE waiting_firm (firm_id, lock_key, steps) AS (
     SELECT s.firm_id, s.lock_key, 0 FROM {{starts}}
@@ -108,7 +109,7 @@ class Candidate:
 
     @property
     def lock(self) -> tuple[int, str]:
-        """The firm of its lock key, and the key: those with the same share slots."""
+        """The firm of the lock's slots, and the key; candidates with the same pair share slots."""
         return self.lock_firm_id, self.group.lock_key
 
     @property
@@ -125,8 +126,8 @@ class Candidate:
 def candidates_after(group: WaitingGroup) -> tuple[list[Candidate], WaitingGroup]:
     """Return the candidates of the groups after this one, and the group to continue after.
 
-    That is `FIRST_GROUP` when the last group was read. Jobs that cannot be admitted now (paused, no
-    token, no slot of their key) are left out.
+    The group is `FIRST_GROUP` once the last group was read. Jobs that cannot be admitted now
+    (paused, no token, no slot of their key) are left out.
     """
     groups, candidates = _find([group], ALL_FIRMS, SWEEP_GROUPS)
     return candidates, groups[-1] if len(groups) == SWEEP_GROUPS else FIRST_GROUP
@@ -136,7 +137,7 @@ def candidates_of_keys(keys: Collection[tuple[int, str]]) -> list[Candidate]:
     """Return the candidates of these (firm id, lock key) pairs."""
     if not keys:
         return []
-    # Most keys have no job that waits, and one probe of the index tells.
+    # Most keys have no waiting job, and one lookup in the index finds that out.
     columns = {"firm_id": Column.BIGINT, "lock_key": Column.TEXT}
     rows, params = dialects.current().rows_sql("w", columns, sorted(keys))
     waiting = fetch(
@@ -153,10 +154,10 @@ def candidates_of_keys(keys: Collection[tuple[int, str]]) -> list[Candidate]:
 
 
 def keys_in_waiting_firms(keys: Collection[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return these keys with each firm of which something waits.
+    """Return these keys paired with each firm that has waiting jobs.
 
-    Of very many firms those after the one that gave back a slot of the key, and the first ones; the
-    sweep finds the others.
+    If there are very many firms: the next ones after the firm that gave back the slot, and the
+    first ones of all; the sweep finds the others.
     """
     if not keys:
         return []
@@ -170,14 +171,14 @@ def keys_in_waiting_firms(keys: Collection[tuple[int, str]]) -> list[tuple[int, 
 def candidates_of_firms(groups: Collection[WaitingGroup]) -> list[Candidate]:
     """Return candidates of the groups' firms: from each group on, and from the firm's start.
 
-    So in a firm with more groups than one call reads, each released group leads to others.
+    So if a firm has more groups than one call reads, each released group leads to others.
     """
     starts = sorted({*groups, *(WaitingGroup(group.firm_id, "", "", "") for group in groups)})
     return _find(starts, WITHIN_FIRM, RELEASED_GROUPS)[1]
 
 
 def followers(candidate: Candidate, wanted: int) -> Iterator[Candidate]:
-    """Return up to `wanted` due jobs after the candidate in its group, and then some."""
+    """Yield up to `wanted` due jobs after the candidate in its group, or a few more."""
     dialect = dialects.current()
     for priority in range(candidate.priority, max(Priority) + 1):
         rows = fetch(
@@ -235,11 +236,12 @@ def _find(
             lock_firm=lock_firm_sql("c"),
         ),
         [*params, most],
-        # To plan it takes fifty times as long as to run it, and the sweep asks four times a second.
+        # Planning this takes fifty times as long as running it, and the sweep runs it often.
         prepared=True,
     )
     candidates = [_candidate(row) for row in found if row[4] is not None and row[-1]]
-    # A candidate without a slot stays if another group of its key has one: they must not overtake it.
+    # A candidate without a slot stays if another group of its key has one, because that group must
+    # not overtake it.
     free_locks = {one.lock for one in candidates if one.free_slots > 0}
     return (
         [WaitingGroup(*row[:4]) for row in found],
@@ -260,6 +262,6 @@ def _candidate(row: tuple[Any, ...]) -> Candidate:
         capped=bool(row[10]),
         rated=bool(row[11]),
         lock_counted_by=row[12],
-        # A flush takes the system firm away.
+        # A flush deletes the system firm; `system()` creates it again.
         lock_firm_id=Firm.objects.system().pk if row[13] is None else row[13],
     )

@@ -24,20 +24,20 @@ from jobs.errors import ArgumentsInvalid, Fault, PayloadInvalid
 from tenants.models import Firm
 
 LONGEST_CHAIN = 100
-# What is decided when a job is enqueued, and later than that for all but the first.
+# Options that take effect at enqueue, which is later for all jobs but the first.
 FOR_THE_FIRST = ("at", "expires_at", "on_conflict", "max_wait")
 
 
 def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = None) -> EnqueueResult:
     """Store jobs that run one after the other; return the result of the first.
 
-    Each is enqueued when the one before it, its parent, is completed; its `delay` counts from then.
-    When one is canceled, failed or dead-lettered, those after it wait: they go on when an operator
-    has restarted it and it is completed, and are dropped when it is deleted. All are validated now,
-    and have the correlation id of the first unless one is given of their own. Nothing is stored
-    where another job has the first one's idempotency key; where `on_conflict` replaces that job, the
-    others take the place of those that were to follow it. At most LONGEST_CHAIN jobs, stored in the
-    caller's transaction when there is one.
+    Each job is enqueued when the job before it, its parent, is completed; its `delay` counts from
+    then. If a job is canceled, failed or dead-lettered, the jobs after it wait: they follow once an
+    operator has restarted it and it is completed, and are dropped if it is deleted. All jobs are
+    validated now, and have the correlation id of the first unless they have their own. If another
+    job has the first one's idempotency key, nothing is stored; if `on_conflict` replaces that job,
+    the others replace the jobs that were to follow it. A chain has at most LONGEST_CHAIN jobs, and
+    is stored in the caller's transaction if there is one.
 
     Raises:
         PayloadInvalid: one of them is refused; nothing is stored.

@@ -14,7 +14,7 @@ from jobs.engine.token_bucket import Bucket
 
 @dataclass
 class Limits:
-    """What is left while one firm's jobs are chosen: room, tokens by kind, slots by lock."""
+    """The capacity left while one firm's jobs are chosen: room, tokens by kind, slots by lock."""
 
     room: int
     buckets: Mapping[Kind, Sequence[Bucket]]
@@ -34,9 +34,9 @@ class Limits:
         return min(left, self.slots_left(candidate)) if candidate.group.lock_key else left
 
     def take(self, candidate: Candidate) -> bool:
-        """Reserve what the candidate needs. False: something is missing.
+        """Reserve what the candidate needs; return False if something is missing.
 
-        Tokens too few for it are left for it: no later candidate may take them.
+        If a bucket has too few tokens, they are saved for it: no later candidate may take them.
         """
         if candidate.group.lock_key and self.slots_left(candidate) <= 0:
             self.blocked_locks.add(candidate.lock)
@@ -75,10 +75,10 @@ def choose(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:
 def _jobs_of_group(
     candidate: Candidate, limits: Limits, groups_of_lock: int
 ) -> Iterator[Candidate]:
-    """Return the candidate, then those after it in its group, read when it has been considered.
+    """Yield the candidate, then the jobs after it in its group, which are read only when needed.
 
-    If other groups share its lock, one more is read than can be admitted: the one that the others
-    must not overtake.
+    If other groups share its lock, one job more is read than can be admitted, because the jobs of
+    the other groups must not overtake that one.
     """
     yield candidate
     wanted = limits.left(candidate)

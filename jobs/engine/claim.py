@@ -40,12 +40,12 @@ WEIGHTS_SQL = f"SELECT id, weight FROM tenants_firm WHERE weight <> {DEFAULT_WEI
 class Claim(NamedTuple):
     """A claimed job with everything needed to run it.
 
-    Its fields are in the order of `Dialect.claimed_columns_sql`; the worker's follow.
+    The fields have the order of `Dialect.claimed_columns_sql`; the worker adds the last two.
     """
 
     job_id: UUID
     firm_id: int
-    # As the column stores it.
+    # The raw value of the column.
     user_id: Any
     category: str
     job_type: str
@@ -64,16 +64,16 @@ class Claim(NamedTuple):
     scheduled_at: datetime
     cancel_requested: bool
     admitted: bool
-    # Whether it counts as started since the claim; otherwise the worker's row has to say so first.
+    # Whether the claim counts as the start; otherwise the worker has to note the start first.
     started: bool
     waited_seconds: float
-    # After these seconds (None: never) from `claimed_at`, by the monotonic clock, it must not begin.
+    # The job must not start later than this after `claimed_at` (monotonic); None: no limit.
     expires_in: float | None
     claimed_at: float
     worker_id: UUID
 
     def has_expired(self, now: float) -> bool:
-        """Say whether it must not begin any more at this monotonic time."""
+        """Say whether the job has expired, so that it must not start, at this monotonic time."""
         return self.expires_in is not None and now >= self.claimed_at + self.expires_in
 
 
@@ -118,16 +118,16 @@ def claim(
     """Take up to `limit` jobs, in the order they should run, and move the cursor on.
 
     All jobs of a batch have the same priority; only an empty answer means that there are no more.
-    Each has its attempt counted. No transaction may be open. Without `quarantined`, those in
-    quarantine are left out. With `starts`, a job that is taken alone and not quarantined comes back
-    as `started`: if the worker dies, that attempt counts, so start it now or release it.
+    The claim counts as an attempt of each job. No transaction may be open. Without `quarantined`,
+    quarantined jobs are left out. With `starts`, a job that is taken alone and not quarantined
+    comes back as `started`: if the worker dies, its attempt counts, so start or release it now.
     """
     wanted = claim_filter(categories, job_types, quarantined=quarantined)
     for _ in range(MAX_SCANS):
         taken = pipelined(lambda: _take(worker_id, limit, fair_share, wanted, starts=starts))
         if taken is None:
             break
-        # After the transaction: on SQLite nobody else can write during it.
+        # Read after the transaction, because on SQLite nobody else can write during it.
         if claims := _read_claims(taken, fair_share, worker_id):
             if len(claims) == limit >= LEAST_CLAIM:
                 fair_share.backlog = taken.backlog.behind(claims)
@@ -159,10 +159,10 @@ def claim_announced(
     job_types: tuple[str, ...] = (),
     quarantined: bool = True,
 ) -> list[Claim]:
-    """Take this job as `claim` takes one with `starts`, whatever comes before it.
+    """Claim this announced job without a scan; otherwise as `claim` with `starts`.
 
-    That spares the scan, so the caller must have a thread left for what comes before it. Nothing is
-    taken where the job may not run now, or its firm has a cap.
+    Jobs that come before it are not looked for, so the caller must have a thread left for them.
+    Nothing is taken if the job may not run now, or if its firm has a cap.
     """
     wanted = _this_job(claim_filter(categories, job_types, quarantined=quarantined), job.job_id)
     quotas = [Quota(job.firm_id, 1, capped=False)]
@@ -206,7 +206,7 @@ def _take(
 
 
 def _backlog(limit: int, fair_share: FairShare, wanted: ClaimFilter) -> Backlog | None:
-    """Return that of the last claim, if it serves, once; otherwise scan. None: no firm has work."""
+    """Return the last claim's backlog if it serves, else scan; None if no firm has work."""
     dialect = dialects.current()
     backlog, fair_share.backlog = fair_share.backlog, None
     if (
@@ -237,8 +237,8 @@ def _allot(
 ) -> tuple[VisitingOrder, frozenset[int]]:
     """Allot the batch to the firms found; return also which of them have a cap.
 
-    Firms of small weight are passed in most rounds, so a batch may need more firms than jobs: then
-    the scan goes on, for twice as many each time, until it is back at the cursor.
+    Firms of small weight are skipped in most rounds, so a batch may need more firms than jobs: then
+    the scan continues, for twice as many firms each time, until it is back at the cursor.
     """
     cursor = fair_share.cursor(found.priority)
     order = VisitingOrder(cursor, fair_share.weights, limit)
@@ -263,8 +263,8 @@ def _allot(
 
 def _in_order(allotted: list[int], claims: list[Claim]) -> list[Claim]:
     """Return the claims in visiting order, those of one firm by due time and id."""
-    # Comparing ids as numbers takes a tenth of the time, and two sorts by one value each a quarter of
-    # one by both.
+    # Comparing ids as numbers takes a tenth of the time, and two sorts by one value each take a
+    # quarter of the time of one sort by both.
     claims.sort(key=attrgetter("job_id.int"))
     claims.sort(key=attrgetter("scheduled_at"))
     if claims and len(set(allotted)) == 1:

@@ -1,4 +1,4 @@
-"""The database's time, which decides what is due, and how it is told; the test kit can stop it."""
+"""The database's time, which decides what is due, and its format; the test kit can stop it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def database_now() -> datetime:
 
 
 def write_times_as_iso(connection: BaseDatabaseWrapper, **_: Any) -> None:
-    """Have PostgreSQL write times as psycopg reads them, whatever DateStyle the server or role sets.
+    """Have PostgreSQL write times as psycopg reads them, whatever DateStyle the server sets.
 
-    On this new connection of Django's, unless it is so, which the server has told.
+    Sends nothing if the DateStyle that the server reported to this connection is ISO already.
     """
     if connection.vendor != "postgresql" or connection.alias != DEFAULT_DB_ALIAS:
         return

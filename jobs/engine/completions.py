@@ -1,7 +1,7 @@
-"""Plain completions: of a batch in one statement (on SQLite two), or in a handler's transaction.
+"""Writes plain completions: many in one statement (on SQLite two), or a handler's own.
 
-A completion is plain when only its row and its counters change: no lock key, no breaker, no fan-in
-waits for the job, and no batch.
+A completion is plain if only the job's row and counters change: the job has no lock key, its type
+no breaker, and no fan-in or batch waits for it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from jobs.engine.transactions import (
 from jobs.engine.transition import result_json
 from jobs.states import Status
 
-# A handler that completes its job waits this long for whoever has locked it: it may be the worker
-# itself, which notes that the handler runs.
+# How long a handler that completes its job waits for the row's lock: the worker itself may hold it
+# while it notes that the handler runs.
 HANDLER_LOCK_TIMEOUT_MILLISECONDS = 1000
 
 
@@ -50,9 +50,9 @@ COLUMNS = {
 def complete_plain(settlements: Sequence[Settlement]) -> set[int]:
     """Write the plain completions among these; return their lease tokens.
 
-    What is missing from the answer is not plain, is stale, or was written by an earlier statement
-    whose answer was lost: `settle` finds out. Inside a transaction nothing is written; nor where
-    another transaction has locked one of the jobs.
+    A completion that is missing from the result is not plain, is stale, or was written by an
+    earlier statement whose response was lost: `settle` finds out which. Nothing is written inside a
+    transaction, or if another transaction has locked one of the jobs.
 
     Raises:
         DataError: the database refuses a result; nothing was written.
@@ -77,8 +77,8 @@ def complete_plain(settlements: Sequence[Settlement]) -> set[int]:
 def complete_in_scope(settlement: Settlement) -> bool:
     """Write a plain completion in the open transaction, which has its firm in scope.
 
-    False: nothing was written; the completion is not plain, or the job was asked to stop, or it is no
-    longer this claim's, or the handler ended the transaction. It waits for a lock no longer than
+    Returns False if nothing was written: the completion is not plain, the job was asked to stop,
+    the claim is stale, or the handler ended the transaction. Waits for a lock at most
     HANDLER_LOCK_TIMEOUT_MILLISECONDS.
     """
     dialect = dialects.current()
@@ -98,7 +98,7 @@ def complete_in_scope(settlement: Settlement) -> bool:
 def _complete_and_count(
     plain: Sequence[Settlement], rows: str, params: list[Any], condition: str = ""
 ) -> set[int]:
-    """Write the rows and the counters in the open transaction, in two statements; return the tokens."""
+    """Write the rows, then the counters, in the open transaction; return the tokens."""
     sql = _update_sql(rows, dialects.current().now_sql(), condition, returning="-lease_token")
     written = {token for (token,) in fetch(sql, params, prepared=True)}
     count(
@@ -146,7 +146,8 @@ def _sql(rows: str, now: str, *, in_scope: bool = False) -> str:
     condition = reset = ""
     if in_scope:
         condition = f"{NOT_ASKED_TO_STOP} AND {SAME_TRANSACTION}"
-        # Set and reset by the statement itself: it is the only one that a handler's transaction adds.
+        # The statement itself sets and resets it, so that it remains the only one added to the
+        # handler's transaction.
         milliseconds = f"'{HANDLER_LOCK_TIMEOUT_MILLISECONDS}ms'"
         rows += f", (SELECT set_config('lock_timeout', {milliseconds}, true) OFFSET 0) AS limited"
         reset = ", set_config('lock_timeout', NULL, true)"
@@ -163,8 +164,8 @@ def _sql(rows: str, now: str, *, in_scope: bool = False) -> str:
 
 
 def _update_sql(rows: str, now: str, condition: str = "", *, returning: str) -> str:
-    # A fan-in that is being stored right now is not seen here; the sweep completes it, as
-    # everywhere (fan_in._add_members); so with a batch.
+    # A fan-in or batch that is being stored by another transaction is not visible here; the sweep
+    # completes it (see `fan_in._add_members`).
     dialect = dialects.current()
     began = dialect.after_sql(now, "-r.begun_ago")
     return f"""

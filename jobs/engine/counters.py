@@ -1,7 +1,7 @@
 """Counts ended attempts and jobs by minute, without a row that two transactions would share.
 
 Each statement inserts deltas of its own. Maintenance folds them into the rows of the minutes
-and of the hours; readers add deltas and one of these (`jobs.queries.counters.sum_counters`).
+and of the hours; readers add the deltas to one of these (`jobs.queries.counters.sum_counters`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INDEX = {counter: index for index, counter in enumerate(COUNTERS)}
 
 
 class Counted(NamedTuple):
-    """One ended attempt, or job, or operation on a job that was over, for the counters."""
+    """One event to count: the end of an attempt or a job, or an operation on a settled job."""
 
     firm_id: int
     category: str

@@ -31,7 +31,7 @@ def current_job() -> CurrentJob | None:
     return _current.get()
 
 
-# Mark what follows as part of a job's handler, until the second gets what the first returned.
+# The first marks the code that follows as a job's handler; the second, given its result, ends that.
 set_current_job = _current.set
 reset_current_job = _current.reset
 
@@ -46,9 +46,9 @@ def in_event_loop() -> bool:
 
 
 class Flag:
-    """An event that nobody waits for; a threading.Event would cost a lock per job."""
+    """A flag to be polled; a threading.Event would cost a lock per job."""
 
-    # Of nearly all it stays so, which costs an attempt nothing.
+    # A class attribute, because nearly all flags stay unset: they then cost an attempt nothing.
     _set = False
 
     def set(self) -> None:
@@ -63,15 +63,15 @@ class Flag:
 class Signals:
     """What the worker sets and the handler reads at its next call of `ctx`.
 
-    `lease_lost` is the same for all attempts of a worker.
+    All attempts of a worker share one `lease_lost`.
     """
 
-    # Of nearly all these stay as they are, which costs an attempt nothing.
+    # Class attributes, because nearly all attempts never set them: they then cost nothing.
     cancel_requested = False
     timed_out = False
     # Whether `ctx.transaction()` could not complete the job.
     completion_refused = False
-    # Shared by all, as it is held for a moment: a lock for each attempt would cost more.
+    # One lock for all attempts, because it is held only for a moment; one for each would cost more.
     _lock = Lock()
     _shields = 0
 

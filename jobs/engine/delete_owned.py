@@ -1,6 +1,6 @@
 """Deletes the jobs of a firm or a user with their history, a chunk in each transaction.
 
-And what would be enqueued later on a user's behalf: after other jobs, in a chain, by a batch's event.
+And the user's jobs that are not enqueued yet: those of fan-ins, of chains and of batch events.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from jobs.models import Batch, FanIn, FanInMember, JobQueue
 from jobs.states import IN_FLIGHT
 
 CHUNK = 500
-# Of jobs that are only read to find a user's.
+# How many jobs are read at a time to find a user's.
 WALK = 5_000
 
 _IN_FLIGHT = dialects.statuses_sql(IN_FLIGHT)
-# What is kept for each job, by the column that names the job.
+# The tables that hold a job's history, with the column that names the job.
 _HISTORY = (
     ("jobs_attempt", "job_id"),
     ("jobs_jobstep", "job_id"),
@@ -53,9 +53,9 @@ def stop_jobs_of_firm(firm_id: int) -> int:
 
 
 def delete_jobs_of_user(user_id: Any, after: UUID) -> tuple[UUID | None, int]:
-    """Delete the user's jobs among the next ones after this id, and ask those in flight to end.
+    """Delete the user's jobs among the next WALK after this id; ask those in flight to end.
 
-    Returns the id to go on from, None at the end, and how many of them are in flight.
+    Returns the id to continue after (None at the end), and how many of the user's are in flight.
     """
     dialect = dialects.current()
     user = JobQueue._meta.get_field("user").get_db_prep_value(user_id, connection)
@@ -100,9 +100,9 @@ def _delete(jobs: Sequence[tuple[Any, int]]) -> int:
 
 
 def delete_jobs(jobs: Sequence[tuple[UUID, int]]) -> int:
-    """Delete those of these jobs that are not in flight, given by id and firm, with their history.
+    """Delete these jobs (id, firm id) with their history, except those in flight.
 
-    Returns how many it were. Must run in a transaction with every firm in scope.
+    Returns how many were deleted. Must run in a transaction with every firm in scope.
     """
     if not jobs:
         return 0
@@ -123,12 +123,12 @@ def delete_jobs(jobs: Sequence[tuple[UUID, int]]) -> int:
 
 
 def delete_history(jobs: Sequence[tuple[UUID, int]]) -> None:
-    """Delete what is kept for each of these deleted jobs, given by id and firm."""
+    """Delete the history of these deleted jobs, given by id and firm."""
     ids, params = dialects.ids_sql(job_id for job_id, _ in jobs)
     firm_ids = sorted({firm_id for _, firm_id in jobs})
     marks = ", ".join(["%s"] * len(firm_ids))
     for name, column in _HISTORY if jobs else ():
-        # Not as pairs: SQLite finds none by an index of one column.
+        # No pairs of columns, because SQLite looks up pairs in no index of one column.
         run(
             f"DELETE FROM {name} WHERE firm_id IN ({marks}) AND {column} IN (SELECT r.id FROM {ids})",
             [*firm_ids, *params],
@@ -137,10 +137,10 @@ def delete_history(jobs: Sequence[tuple[UUID, int]]) -> None:
 
 
 def delete_follow_ups_of_user(user_id: Any) -> None:
-    """Delete the jobs to come; a chain ends before its first one of the user's.
+    """Delete the user's jobs that are not enqueued yet; a chain ends before the first of them.
 
-    Must run in a transaction with every firm in scope, before the user's jobs are looked for: one
-    that is enqueued meanwhile is found with them.
+    Must run in a transaction with every firm in scope, before the search for the user's stored
+    jobs, so that this finds a job that is enqueued in between.
     """
     theirs = FanIn.objects.filter(user_id=user_id)
     FanInMember.objects.filter(fan_in_id__in=theirs.values("pk")).delete()

@@ -1,7 +1,7 @@
 """Demotes ready jobs that the claim would refuse: from ready back to waiting.
 
-A limit holds for every claim from its commit on, demoted or not. Demotion keeps the claim index
-clean, and puts jobs that were ready before the limit came where admission finds them.
+Every claim obeys a limit from its commit on, demoted or not. Demotion removes jobs that cannot be
+claimed from the claim index, and makes them waiting, so that admission finds them.
 """
 
 from __future__ import annotations
@@ -44,10 +44,7 @@ class Demotion:
     _after: Position | None = None
 
     def step(self) -> bool:
-        """Demote from limited firms and from the next batch of the index. False: it was the last.
-
-        Limited firms come first in every step.
-        """
+        """Demote from limited firms, then from the next index batch; False after the last one."""
         if not reading(lambda: fetch(f"SELECT 1 WHERE {any_limit_sql()}", [])):
             return False
         in_transaction(_demote_over_cap)
@@ -111,7 +108,7 @@ def _demote_after(start: Position | None) -> Position | None:
 
 
 def _position(row: Position) -> Position:
-    """Return what was read from the index as parameters."""
+    """Return a position that was read from the index as parameters of a statement."""
     dialect = dialects.current()
     priority, firm_id, scheduled_at, job_id = row
     return (

@@ -40,12 +40,12 @@ _ANY_MEMBERS = f"SELECT EXISTS ({ANY_MEMBER}), EXISTS ({ANY_UNCOMPLETED})"
 
 
 def end_attempts(transitions: Iterable[Transition], *, by_worker: bool) -> list[Transition]:
-    """Write these in the open transaction; return those that were written, as they were written.
+    """Write the transitions in the open transaction; return those that were written, as written.
 
-    A job is changed only while its row carries the lease token of the attempt. `by_worker`: the
-    worker itself ends them; the row keeps its token, negated, so that a repeat after a lost answer
-    recognizes its own write. Otherwise the row belongs to no worker afterwards. Jobs that others
-    have locked are left out.
+    A job is changed only while its row carries the lease token of the attempt. With `by_worker`,
+    the worker ends its own attempts: the row keeps the token, negated, so that a repeat after a
+    lost response recognizes its own write. Otherwise the row belongs to no worker afterwards. Jobs
+    that another transaction has locked are left out.
     """
     # Of two claims of one job only the newer can be in force.
     by_token = sorted(transitions, key=lambda one: one.job.lease_token)
@@ -100,10 +100,10 @@ def end_pending(
 
 
 def _leave_fan_ins_and_batches(jobs: Sequence[tuple[int, UUID, Status]]) -> None:
-    """Note that these jobs, by firm and id, are over; enqueue what waited for them."""
+    """Tell fan-ins and batches that these jobs (firm id, job id, status) are settled."""
     if not jobs:
         return
-    # Nearly always there are none, and this query is all they cost.
+    # Nearly always there are no members at all, and this query is the only cost.
     ((fan_ins, batches),) = fetch(_ANY_MEMBERS, [], prepared=True)
     if fan_ins:
         leave_fan_ins(
@@ -116,7 +116,7 @@ def _leave_fan_ins_and_batches(jobs: Sequence[tuple[int, UUID, Status]]) -> None
 def _without_locked(transitions: Sequence[Transition]) -> Sequence[Transition]:
     """Lock the rows that are still these attempts' and that no other transaction has locked.
 
-    The lock of a caller who keeps a transaction open would stop everybody who waits for it.
+    A caller may keep its transaction open: waiting for its locks would delay all the others.
     """
     dialect = dialects.current()
     if not dialect.skip_locked or not transitions:
@@ -201,7 +201,7 @@ def _row(one: Transition) -> tuple[object, ...]:
 
 
 def _counted(ended: Sequence[Transition]) -> Iterator[Counted]:
-    """Yield what the counters take: not snoozes, releases, and jobs that rescue puts back."""
+    """Yield what is counted: all but snoozes, releases and the jobs that rescue requeues."""
     for one in ended:
         if one.status is Status.PENDING and not one.retried:
             continue

@@ -29,17 +29,17 @@ from tenants.models import Firm
 from tenants.scope import current_scope
 
 NAME_THE_FIRM = "there are several firms: pass `firm=`, or call it inside `with firm_scope(firm):`."
-# That many are stored while the next are validated.
+# How many jobs are stored at a time, while the next ones are validated.
 BATCH = 250
 NOTHING_REPLACED: frozenset[UUID] = frozenset()
 
 
-# Not frozen: to make one would take three times as long.
+# Not frozen, because creating one would take three times as long.
 @dataclass
 class EnqueueResult:
     """The job that was stored, or the one that already has the idempotency key.
 
-    `replaced`: that one got the new payload, by `on_conflict`.
+    `replaced`: that job got the new payload, because of `on_conflict`.
     """
 
     job_id: UUID
@@ -59,7 +59,7 @@ class EnqueueResult:
         """Return the job's row once it is settled, in whatever status; `timeout` is in seconds.
 
         Raises:
-            NotSettled: it was not within `timeout`. It is a TimeoutError, and the job goes on.
+            NotSettled: the job was not settled in time; it continues. This is a TimeoutError.
             UnknownJob: as `job`.
             WrongPlace: called in a transaction, which cannot see the job change; or in a handler,
                 which would occupy a worker: use `ctx.enqueue_many(…, then=…)` there.
@@ -90,15 +90,15 @@ def enqueue(
     on_conflict: Literal["replace", "debounce"] | None = None,
     max_wait: timedelta | float | None = None,
 ) -> EnqueueResult:
-    """Store one job, in the caller's transaction when there is one: it rolls back with it.
+    """Store one job, in the caller's transaction if there is one: the two are rolled back together.
 
     `firm` defaults to the firm in scope, else the running job's, else the only firm. `at` is an
     aware time, `delay` a timedelta or seconds, added by the database. `lock_key`, `limit_key`
-    and `idempotency_key` override what the type declares. For `unique_for`, a timedelta or
-    seconds, the key stands for this job even when it is over; without a key that is one of the
-    type and the payload. Where the job that has the key has not begun, `on_conflict="replace"`
-    gives it this payload and these options, but leaves its time; `"debounce"` its time too, at
-    most `max_wait` after it was first enqueued.
+    and `idempotency_key` override what the type declares. For `unique_for`, a timedelta or seconds,
+    the idempotency key stays taken by this job, even when it is settled; without a key, one is made
+    of the type and the payload. If the job that has the key has not started,
+    `on_conflict="replace"` gives it this payload and these options, but not this time; `"debounce"`
+    this time too, but at most `max_wait` after that job was first enqueued.
 
     Raises:
         PayloadInvalid: the payload or an argument is refused; `errors` lists field, code, message.
@@ -146,10 +146,10 @@ def enqueue_many(
 
 
 def list_of_specs(specs: Iterable[EnqueueSpec]) -> list[EnqueueSpec]:
-    """Return them as a list: a generator is read once, and what is wrong in it is looked for later.
+    """Return the specs as a list, because a generator could not be read again to find faults.
 
     Raises:
-        ArgumentsInvalid: they are no list, nor anything else that can be read.
+        ArgumentsInvalid: they are neither a list nor another iterable.
     """
     try:
         return list(specs)
@@ -159,10 +159,10 @@ def list_of_specs(specs: Iterable[EnqueueSpec]) -> list[EnqueueSpec]:
 
 
 def refuse_other_than_specs(specs: object) -> None:
-    """Refuse what is no EnqueueSpec. Called only where something failed: good ones are not delayed.
+    """Refuse anything but EnqueueSpecs; called only after a failure, so good specs cost nothing.
 
     Raises:
-        ArgumentsInvalid: there is one; it names its place.
+        ArgumentsInvalid: something is no EnqueueSpec; the fault names its place.
     """
     if isinstance(specs, EnqueueSpec) or not isinstance(specs, Iterable):
         message = f"must be a list of EnqueueSpec, not {type(specs).__name__}"
@@ -183,9 +183,9 @@ def spec_faults(name: str, spec: object) -> list[Fault]:
 
 
 def own_correlation_id(spec: EnqueueSpec) -> Any:
-    """Return the correlation id that the caller gave, as an argument or in the payload; None: none.
+    """Return the correlation id that the caller gave, as an argument or in the payload, or None.
 
-    That of a payload is not checked yet.
+    One from the payload has not been checked yet.
     """
     if spec.correlation_id or not isinstance(spec.payload, Mapping):
         return spec.correlation_id or None
@@ -201,7 +201,7 @@ def correlated(spec: EnqueueSpec, correlation_id: str) -> EnqueueSpec:
 
 def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueResult]:
     """Store jobs of several firms, given by id; otherwise as `enqueue_many`."""
-    # The proxy `connection` would search for it at each attribute.
+    # The proxy `connection` would look up the connection again at each attribute.
     database = transaction.get_connection()
     if len(specs) > 1:
         look_up_named_users(spec for _, spec in specs)
@@ -225,13 +225,13 @@ def _store_while_validating(
     """Validate each batch while the database stores the one before.
 
     Jobs with an idempotency key are stored last, because `insert` has to put them in order. Nothing
-    else of a batch is kept: the fewer objects, the less often Python collects garbage.
+    else of a batch is kept: the fewer objects there are, the less often Python collects garbage.
     """
     results: list[EnqueueResult] = []
     groups: set[DispatchGroup] = set()
     keyed: dict[int, NewJob] = {}
     for start in range(0, len(specs), BATCH):
-        # The functions of the types run here, and see what their caller may see.
+        # The types' functions run here, where they see only what the caller may see.
         batch = [new_job(spec, firm_id) for firm_id, spec in specs[start : start + BATCH]]
         keyed |= {start + n: job for n, job in enumerate(batch) if job.idempotency_key is not None}
         if keyless := [job for job in batch if job.idempotency_key is None]:
@@ -247,7 +247,7 @@ def _store_while_validating(
 def result_of(
     job: NewJob, job_id: UUID, replacing: Collection[UUID] = NOTHING_REPLACED
 ) -> EnqueueResult:
-    """Return the result of a job for which that of `job_id` stands, its own or another."""
+    """Return the result for this job; `job_id` is its own id, or that of the job with its key."""
     if job_id is job.job_id or job_id == job.job_id:
         return EnqueueResult(job_id, created=True)
     return EnqueueResult(job_id, created=False, replaced=job.job_id in replacing)

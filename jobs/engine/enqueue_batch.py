@@ -1,4 +1,4 @@
-"""`enqueue_batch`: jobs as one, and what follows them."""
+"""`enqueue_batch`: enqueues jobs as one batch, with jobs for its events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tenants.models import Firm
 
 @dataclass(frozen=True)
 class BatchResult:
-    """The batch, and its jobs in the order in which they were given; none where it was there already."""
+    """The batch and its jobs' results, in the given order; no jobs if the batch already existed."""
 
     batch_id: UUID
     created: bool
@@ -50,18 +50,17 @@ def enqueue_batch(
 ) -> BatchResult:
     """Store jobs as one batch, in the caller's transaction when there is one.
 
-    `on_failed` is enqueued when the first job has failed for good, `on_settled` when all are over,
-    in whatever status, `on_completed` when all are completed, be it after an operator restarted one;
-    each once, and all validated now. Without any jobs the last two are enqueued at once. A job that
-    has the idempotency key of one of these is of the batch in its place. Give a `batch_id` of your
-    own to name it in a callback's payload, or to enqueue a batch once: where it is there already,
-    nothing is stored.
+    `on_failed` is enqueued when the first job has failed for good; `on_settled` when all are
+    settled, in whatever status; `on_completed` when all are completed, even if an operator had to
+    restart one. Each is enqueued once, and validated now. Without any jobs, the last two are
+    enqueued at once. A job that already has the idempotency key of one of these joins the batch in
+    its place. Pass your own `batch_id` to name it in a callback's payload, or to enqueue a batch
+    only once: if that batch exists, nothing is stored.
 
     Raises:
         PayloadInvalid: one of them is refused; nothing is stored.
-        ArgumentsInvalid: one of them is no EnqueueSpec, a callback has an option of the time at
-            which it is enqueued, `name` is too long or no text, or the batch of this id is another
-            firm's.
+        ArgumentsInvalid: one of them is no EnqueueSpec, a callback has an option that takes effect
+            at enqueue, `name` is too long or no text, or the batch of this id is another firm's.
         MissingTenant: as `enqueue`.
     """
     given = {"failed": on_failed, "settled": on_settled, "completed": on_completed}

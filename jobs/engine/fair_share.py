@@ -1,9 +1,9 @@
 """Fair sharing between firms: deficit round robin over those with work of one priority.
 
 A round visits each of these firms once, in the order of their ids. A visit adds the firm's weight
-to its deficit, serves one job for each whole unit of it, and keeps the rest. So a weight of 3 means
-three jobs in each round, a weight of 0.25 one job in every fourth, and no firm waits longer than a
-round because of another's backlog. Each batch goes on where the one before ended.
+to its deficit, serves one job for each whole unit of the deficit, and keeps the rest. So a weight
+of 3 means three jobs in each round, a weight of 0.25 one job in every fourth, and no firm waits
+longer than a round because of another's backlog. Each batch continues where the last one ended.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from jobs.engine.backlog import Backlog
 
 DEFAULT_WEIGHT = 1.0
 LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1000.0
-# Ten times 0.1 is a little less than 1 in binary floating point.
+# In binary floating point, ten times 0.1 adds up to a little less than 1.
 ROUNDING = 1e-9
 
 
 def within_bounds(weight: float) -> float:
-    """Return a stored weight as it counts; whoever writes SQL can store any.
+    """Return a stored weight within the bounds, because SQL can store any number.
 
-    NaN, which is not greater than anything, counts as the least.
+    NaN is not greater than anything, so it counts as the least weight.
     """
     return min(max(LEAST_WEIGHT, weight), MOST_WEIGHT)
 
@@ -72,7 +72,7 @@ class VisitingOrder:
         self._limit = limit
         self._firms: list[int] = []
         self._deficits = dict(cursor.deficits)
-        # A visit that goes on does not add the weight again.
+        # A visit that is resumed does not add the weight again.
         self._resumed = cursor.cut
         self._cut: int | None = None
         self._last = cursor.last
@@ -106,10 +106,10 @@ class VisitingOrder:
                 self._visit(firm_id)
 
     def cursor_after(self, taken: Mapping[int, int]) -> Cursor:
-        """Return the cursor once these numbers of jobs were taken of each firm.
+        """Return the cursor after these numbers of jobs were taken of each firm.
 
-        A firm that had fewer than were allotted has no work left, nor has one that was passed
-        without a visit: its deficit is dropped.
+        The deficits of firms without work are dropped: of those that had fewer jobs than were
+        allotted, and of those that the scan passed without a visit.
         """
         allotted = Counter(self.allotted)
         empty = {firm_id for firm_id in allotted if taken.get(firm_id, 0) < allotted[firm_id]}

@@ -2,14 +2,14 @@
 
 A fan-in stores the job to enqueue, validated, and one member for each job it waits for. Settling a
 job deletes its members in the same transaction, then locks the fan-ins concerned, and only then, in
-a statement of its own, looks for members that are left. Without any the fan-in fires, once.
+a statement of its own, looks for members that are left. If there is none, the fan-in fires, once.
 
-The lock of a fan-in may last as long as a caller's transaction, so nobody waits for it. Whoever finds
-it taken, or members left, checks again after the commit: of two last members settled at once, the
-second to commit sees that both are gone. The sweep checks too.
+A fan-in may be locked for as long as a caller's transaction, so no transaction waits for the lock.
+One that finds it taken, or finds members left, checks again after its commit: if the last two
+members are settled at once, the second to commit sees that both are gone. The sweep checks too.
 
-The member of a chain stays while its job is settled but not completed: an operator may restart it.
-It goes with the job.
+The member of a chain stays while its job is settled but not completed, because an operator may
+restart the job. It is deleted with the job.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 SWEEP_CHUNK = 500
 MOST_LOCK_TIMEOUTS = 5
-# What follows a job that is the first of its chain.
+# The name of the fan-in that follows the first job of a chain.
 OWN_CHAIN = "chain"
 COMPLETE_SQL = f"""
 SELECT f.id FROM jobs_fanin f
@@ -50,7 +50,7 @@ _LIVE = dialects.statuses_sql(LIVE)
 
 
 def fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) -> list[UUID]:
-    """Store the children, and `then` to be enqueued when they are settled; at once without any.
+    """Store the children, and `then`, to be enqueued once they are settled (at once if none).
 
     One transaction stores them and the step `name`. Returns the id of each child, which is that of
     an existing job with its idempotency key, if there is one (see `insert`); children that are
@@ -77,10 +77,10 @@ def _fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) 
 
 
 def store_chain(jobs: Sequence[NewJob]) -> tuple[list[UUID], frozenset[UUID]]:
-    """Store the first job, each other one to be enqueued when the one before it is completed.
+    """Store the first job; each other job is enqueued when the one before it is completed.
 
-    Returns what `insert_or_replace` does for the first; the others are stored only with it. Where it
-    replaces a job, they take the place of those that its own chain had.
+    Returns what `insert_or_replace` does for the first job. The others are stored only if that is;
+    if it replaces a job, they replace the rest of that job's chain.
     """
     return in_transaction(lambda: _store_chain(jobs))
 
@@ -98,7 +98,7 @@ def _store_chain(jobs: Sequence[NewJob]) -> tuple[list[UUID], frozenset[UUID]]:
 def _follow(job_id: UUID, rest: Sequence[NewJob], name: str = "") -> UUID:
     """Store a fan-in that enqueues the first of `rest` when this job is completed."""
     then = rest[0]._replace(parent_id=job_id)
-    # A job may be in several chains: it holds the key of a job in each.
+    # The default name is unique, because one job may have the keys of jobs in several chains.
     name = name or f"chain {then.job_id}"
     fan_in_id = store_fan_in(then, name, only_completed=True, rest=rest[1:])
     _add_members(fan_in_id, then.firm_id, [job_id], only_completed=True)
@@ -108,9 +108,9 @@ def _follow(job_id: UUID, rest: Sequence[NewJob], name: str = "") -> UUID:
 def _add_members(
     fan_in_id: UUID, firm_id: int, job_ids: Collection[UUID], *, only_completed: bool = False
 ) -> None:
-    """Add those of these jobs that are live, or that are not completed.
+    """Add the jobs that are live or, with `only_completed`, not completed.
 
-    An existing job may be settled by others before this commits: the sweep finds its member.
+    An existing job may be settled by others before this commits; the sweep removes its member.
     """
     dialect = dialects.current()
     condition = "j.status <> 'completed'" if only_completed else f"j.status IN ({_LIVE})"
@@ -135,7 +135,8 @@ ANY_MEMBER = "SELECT 1 FROM jobs_faninmember LIMIT 1"
 def leave_fan_ins(settled: Sequence[tuple[int, UUID, bool]]) -> None:
     """Delete the members of these settled jobs; fire the fan-ins that are complete.
 
-    Each job is its firm's id, its own, and whether it is completed. Must join the transaction that settles them.
+    Each is given by its firm's id, its own id, and whether it is completed. Must join the
+    transaction that settles them.
     """
     dialect = dialects.current()
     columns = {"firm_id": Column.BIGINT, "job_id": Column.UUID, "completed": Column.BOOLEAN}
@@ -159,9 +160,10 @@ def leave_fan_ins(settled: Sequence[tuple[int, UUID, bool]]) -> None:
 
 
 def fire_each(several: Sequence[T], fire: Callable[[T], object]) -> None:
-    """Call `fire` with each in a transaction of its own, until too many of them are locked by others.
+    """Call `fire` for each in a transaction of its own, until too many are locked by others.
 
-    The rest is left to the sweep, in any order: those that stay locked must not always come first.
+    The sweep does the rest. The order is random, because those that stay locked must not always
+    come first.
     """
     timeouts = 0
     for one in random.sample(several, len(several)):
@@ -177,10 +179,10 @@ def fire_each(several: Sequence[T], fire: Callable[[T], object]) -> None:
 
 
 def sweep_fan_ins(after: UUID | None) -> UUID | None:
-    """Remove members whose job is settled or deleted, in one chunk; return its last id, None at the end.
+    """Remove a chunk's members with a settled or deleted job; return the last id, None at the end.
 
-    They are few: jobs that were settled while their fan-in was being stored. At the end, fires fan-ins
-    that are complete and were locked when they became so.
+    There are few: their jobs were settled while the fan-in was being stored. At the end, fires
+    complete fan-ins that were locked when they became complete.
     """
     dialect = dialects.current()
     members = reading(
@@ -221,9 +223,9 @@ def _fire_waiting(fan_in_ids: Collection[UUID]) -> None:
 
 
 def _fire(fan_in_ids: Collection[UUID], *, waits: bool = False) -> set[UUID]:
-    """Enqueue the jobs of those that have no member left and have not fired; return the others.
+    """Fire the fan-ins that have no member left and have not fired; return the others.
 
-    Those that another transaction has locked are left out, unless this one `waits` for them.
+    Fan-ins that another transaction has locked are left out, unless this one `waits` for them.
     """
     if not fan_in_ids:
         return set()
@@ -258,7 +260,7 @@ def _fire(fan_in_ids: Collection[UUID], *, waits: bool = False) -> set[UUID]:
             opened.add(_follow(job_id, rest))
     if fired:
         dispatch_after_commit(dispatch_groups(fired.values()))
-    # A job that holds the key of one in the chain may be completed already.
+    # An existing job that has the key of one in the chain may be completed already.
     _fire(opened)
     return set(fan_in_ids) - fired.keys()
 

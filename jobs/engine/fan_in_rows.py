@@ -81,7 +81,7 @@ def fan_in_columns_sql() -> str:
 
 
 def read_fan_in(row: Sequence[object]) -> tuple[UUID, NewJob, list[NewJob]]:
-    """Return its id, the job to enqueue, and those that follow it."""
+    """Return the fan-in's id, the job to enqueue, and the jobs that follow it."""
     dialect = dialects.current()
     fan_in_id, rest, *kept = row
     values = dict(zip(JOB_COLUMNS, kept, strict=True))
@@ -99,7 +99,7 @@ def job_to_json(job: NewJob) -> dict[str, object]:
     left_out = ("firm_id", "parent_id")
     values = {name: getattr(job, name) for name in JOB_COLUMNS if name not in left_out}
     if job.lock_counted_by == CountedBy.FIRM:
-        # Workers of the version before read no other names than they know.
+        # Workers of the previous version refuse names that they do not know.
         del values["lock_counted_by"]
     return {**values, "user_id": None if job.user_id is None else str(job.user_id)}
 

@@ -8,19 +8,20 @@ from jobs.engine.candidates import Candidate
 from jobs.engine.token_bucket import Bucket
 from jobs.states import CountedBy
 
-# For how many of the largest jobs' tokens the same firm comes first.
+# The same firm comes first for as long as it takes to refill the tokens of so many largest jobs.
 JOBS_FIRST = 2
 
 
 class FirmShares:
     """What each firm of one sweep may take of a bucket of all firms: an equal part, or one job.
 
-    One firm comes first, each in turn, by the database's time: what its first job needs is left to
-    it until it starts. Otherwise jobs of few units would keep one of many waiting for ever.
+    The firms take turns at coming first, by the database's time. The tokens that the first firm's
+    next job needs are left to it until it starts; otherwise jobs of few units would keep a job of
+    many units waiting for ever.
     """
 
     def __init__(self, candidates: Mapping[int, Iterable[Candidate]]) -> None:
-        # Of each type and firm, the units of the first job that waits for a rate.
+        # By type and firm, the units of the first job that waits for a rate.
         self._units: dict[str, dict[int, int]] = {}
         for firm_id in sorted(candidates):
             for candidate in sorted(candidates[firm_id], key=lambda one: one.order):
@@ -31,7 +32,7 @@ class FirmShares:
         self._first: dict[str, int | None] = {}
 
     def apportion(self, buckets: Iterable[Bucket], firm_id: int) -> None:
-        """Limit what is available of each bucket of all firms to the firm's share."""
+        """Limit the `available` tokens of each bucket of all firms to the firm's share."""
         for bucket in buckets:
             if bucket.key.counted_by == CountedBy.ALL_FIRMS:
                 bucket.available = self._share(bucket, firm_id)

@@ -1,4 +1,4 @@
-"""What stays of ended attempts: their records and dead letters."""
+"""Stores the records of ended attempts, and their dead letters."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def open_dead_letters(ended: Sequence[Transition]) -> None:
 
 
 def unknown_type_releases(claim: Claim) -> tuple[int, float]:
-    """Return how often this series was released as of an unknown type, and for how many seconds."""
+    """Return how often this series was released for its unknown type, and for how many seconds."""
     dialect = dialects.current()
     ago = dialect.seconds_between_sql("ended_at", dialect.now_sql())
     rows = reading(

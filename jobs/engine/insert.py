@@ -42,8 +42,9 @@ DispatchGroup = tuple[str, int, str | None]
 def insert(jobs: Sequence[NewJob], *, database: BaseDatabaseWrapper | None = None) -> list[UUID]:
     """Store the jobs, all or none, and return the id of the job that stands for each of them.
 
-    That is its own, or that of the job that already has its idempotency key (a live one; where keys are
-    kept, any stored in the time). Jobs with a lock key are stored waiting: call `dispatch` after the commit.
+    The id is the job's own, or that of the job that already has its idempotency key: a live job or,
+    if the key is kept, any job of the key's period. Jobs with a lock key are stored waiting: call
+    `dispatch` after the commit.
     """
     if not jobs:
         return []
@@ -55,7 +56,7 @@ def insert(jobs: Sequence[NewJob], *, database: BaseDatabaseWrapper | None = Non
 
 
 def dispatch_groups(jobs: Iterable[NewJob]) -> set[DispatchGroup]:
-    """Return what `dispatch` has to know of the jobs: hardly ever more than one of each call."""
+    """Return what `dispatch` needs to know of the jobs: nearly always one group in each call."""
     return {(job.category, job.firm_id, job.lock_key) for job in jobs}
 
 
@@ -75,7 +76,7 @@ def dispatch_after_commit(groups: Collection[DispatchGroup]) -> None:
 
 
 def _insert_joining(jobs: Sequence[NewJob], database: BaseDatabaseWrapper) -> bool:
-    """Store the jobs in one statement of the caller's transaction; False if that takes more."""
+    """Store the jobs by one statement of the caller's transaction; False if that takes more."""
     keyed = any(job.idempotency_key is not None for job in jobs)
     if keyed or len(jobs) > BATCH or database.vendor != "postgresql" or bypasses_rls():
         return False
@@ -86,8 +87,8 @@ def _insert_joining(jobs: Sequence[NewJob], database: BaseDatabaseWrapper) -> bo
 def _insert_alone(jobs: Sequence[NewJob], database: BaseDatabaseWrapper) -> bool:
     """Store the jobs in one statement that is its own transaction, and notifies workers.
 
-    False: nothing was stored. It takes more statements for many jobs, for idempotency keys of
-    several jobs or those that are kept, and where a single job's key is taken.
+    Returns False if nothing was stored, because it takes more statements: for many jobs, for
+    idempotency keys of several jobs or those that are kept, and where a single job's key is taken.
     """
     keyed = any(job.idempotency_key is not None for job in jobs)
     if len(jobs) > BATCH or (keyed and (len(jobs) > 1 or jobs[0].keeps_key)):
@@ -110,7 +111,7 @@ def _insert_alone(jobs: Sequence[NewJob], database: BaseDatabaseWrapper) -> bool
 def _category_to_notify(jobs: Sequence[NewJob]) -> str | None:
     """Return the category whose workers the inserting statement itself notifies.
 
-    None where `dispatch` does it: for several categories, and for jobs to be admitted first.
+    None if `dispatch` notifies them: for several categories, and for jobs to be admitted first.
     """
     category = jobs[0].category
     if any(job.category != category or job.lock_key is not None for job in jobs):
@@ -120,7 +121,7 @@ def _category_to_notify(jobs: Sequence[NewJob]) -> str | None:
 
 
 def _announcement(jobs: Sequence[NewJob]) -> str:
-    """Return what to tell the workers: the job itself, where it is one that may run at once."""
+    """Return the notification's text: a single job that may run at once, else the category."""
     first = jobs[0]
     if len(jobs) > 1 or first.run_at is not None or first.delay > 0:
         return first.category
@@ -134,7 +135,7 @@ def _key(job: NewJob) -> tuple[int, str]:
 
 
 def _insert_in_batches(jobs: Sequence[NewJob]) -> list[UUID]:
-    """Reserve the keys to be kept, then take the live keys, each in one order: so two callers cannot deadlock."""
+    """Reserve the kept keys, then take the live keys, each in order, so that nobody deadlocks."""
     stands_for: dict[UUID, UUID] = {}
     keyed = any(job.idempotency_key is not None for job in jobs)
     ordered = sorted(jobs, key=_key) if keyed else jobs

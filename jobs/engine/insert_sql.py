@@ -69,10 +69,10 @@ def _one_row_sql(dialect: Dialect) -> str:
 
 @lru_cache(maxsize=32)
 def insert_sql(rows: str, now: str, *, keyed: bool, single: bool, ends_bypass: bool = False) -> str:
-    """Return the statement that stores `rows`; cached, for composing it takes as long as running it.
+    """Return the statement that stores `rows`; cached, as composing it takes as long as running it.
 
-    With `keyed` it leaves out those whose idempotency key is taken, and returns the other ids. With
-    `ends_bypass` the transaction goes on under row level security.
+    With `keyed` it skips jobs whose idempotency key is taken, and returns the ids of the others.
+    With `ends_bypass` it also ends the RLS bypass, so that row level security applies again.
     """
     dialect = dialects.current()
     held_back = held_back_sql("r", single=single)

@@ -32,7 +32,7 @@ SPAN_RANGE = f"must be above 0 and at most {LONGEST_WAIT_SECONDS:,} seconds"
 
 
 def user_id(declared: JobType, user: Any) -> Any:
-    """Return the model's key of a user, given as such or by its id; None of an anonymous visitor.
+    """Return the key of a user, given as a row or by its id; None for an anonymous visitor.
 
     Raises:
         PayloadInvalid: it is neither, or no user has the id.
@@ -45,7 +45,7 @@ def user_id(declared: JobType, user: Any) -> Any:
     if key is None and not getattr(user, "is_anonymous", False):
         fault = Fault("user", "not_stored", "is not stored yet: save it first")
         raise PayloadInvalid(declared.name, [fault])
-    # Who has the row has seen it; an id may be of anything.
+    # A caller that has the row has read it from the database; an id may be any number.
     if key is not None and not hasattr(user, "pk") and not user_exists(key):
         raise PayloadInvalid(declared.name, [Fault("user", "unknown", f"no user has the id {key}")])
     return key
@@ -55,16 +55,16 @@ def _key_of_user(user: Any) -> Any:
     """Return the user's key.
 
     Raises:
-        ValidationError: it is none that a user can have.
+        ValidationError: no user can have this key.
     """
-    # The field would take them for a whole number: another user's.
+    # The field would convert these to a whole number, which may be another user's id.
     if isinstance(user, bool | float | Decimal):
         raise ValidationError("no user can have this id")
     try:
         key = JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
-    except TypeError as error:  # the field of a UUID, for what is neither text nor a number
+    except TypeError as error:  # UUIDField raises it for what is neither text nor a number
         raise ValidationError("no user can have this id") from error
-    # The databases cannot be asked for these.
+    # A query with such a key would raise an error.
     beyond = isinstance(key, int) and not -MOST_ID <= key <= MOST_ID
     if beyond or (isinstance(key, str) and any(text_faults("user", key))):
         raise ValidationError("no user can have this id")
@@ -72,11 +72,11 @@ def _key_of_user(user: Any) -> Any:
 
 
 def look_up_named_users(specs: Iterable[EnqueueSpec]) -> None:
-    """Look up at once the users that are named by their ids, each of which `user_id` would look up."""
+    """Look up the users that are given by id in one query, so that `user_id` needs none."""
     named = set()
     for spec in specs:
         if spec.user is not None and not hasattr(spec.user, "pk"):
-            # What is no id is refused with the other faults of its job.
+            # An invalid id is refused later, with the other faults of its job.
             with suppress(ValidationError):
                 named.add(_key_of_user(spec.user))
     if named:
@@ -84,7 +84,7 @@ def look_up_named_users(specs: Iterable[EnqueueSpec]) -> None:
 
 
 def argument_faults(job: NewJob) -> list[Fault]:
-    """Return what is wrong with what the caller gave beside the payload."""
+    """Return the faults of the arguments that the caller gave beside the payload."""
     faults = []
     if not 1 <= len(job.correlation_id) <= MAX_CORRELATION_ID_LENGTH:
         message = f"must have 1 to {MAX_CORRELATION_ID_LENGTH} characters"

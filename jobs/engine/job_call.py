@@ -74,7 +74,7 @@ class JobCall(Generic[P]):
         return await sync_to_async(self.enqueue)(*args, **fields)
 
     def spec(self, *args: P.args, **fields: P.kwargs) -> EnqueueSpec:
-        """Return the job for `enqueue_many`, which is told the firm for all.
+        """Return the job for `enqueue_many`, which takes the firm of all its jobs.
 
         Raises:
             TypeError: a firm was given.
@@ -94,9 +94,9 @@ def _refuse_unknown(options: Collection[str]) -> None:
 
 
 def _plain_fields(*args: Any, **fields: Any) -> dict[str, Any]:
-    """Return the fields as JSON, models among them too; the queue adds the envelope.
+    """Return the fields, pydantic models among them, as plain JSON; the queue adds the envelope.
 
-    What cannot be JSON stays as it is: the queue refuses it, and names its place.
+    A value that cannot be JSON stays as it is: the queue refuses it, and names its path.
     """
     if args:
         raise TypeError("a payload's fields are given by name")
@@ -111,7 +111,7 @@ def _plain_fields(*args: Any, **fields: Any) -> dict[str, Any]:
 
 
 def add_calls(handler: Callable[..., Any], job_type: str) -> None:
-    """Give a declared function the methods of its type's calls."""
+    """Give a declared function the methods of `JobCall` for its type."""
     call = JobCall[...](job_type)
     # Not every callable takes attributes.
     with suppress(AttributeError):

@@ -17,7 +17,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, reading, run, run_alone
 from jobs.models.ids import pack_ids
 
-# How often a worker extends its lease within one.
+# How many heartbeats a worker sends in the time of one lease.
 HEARTBEATS_PER_LEASE = 4
 
 
@@ -37,7 +37,7 @@ class WorkerInfo:
 def register(worker: WorkerInfo) -> bool:
     """Create the worker's row with a fresh lease, or extend the lease when the row exists.
 
-    False: the worker was marked dead meanwhile.
+    Returns False if the worker was marked dead in the meantime.
     """
     dialect = dialects.current()
     now = dialect.now_sql()
@@ -76,9 +76,9 @@ def register(worker: WorkerInfo) -> bool:
 
 
 def heartbeat(worker_id: UUID, rss_bytes: int | None) -> bool:
-    """Extend the lease. False: the worker was marked dead and must stop its work.
+    """Extend the lease; return False if the worker was marked dead and must stop its work.
 
-    `rss_bytes` None leaves what the row says.
+    `rss_bytes` None keeps the stored value.
     """
     dialect = dialects.current()
     now = dialect.now_sql()
@@ -103,7 +103,7 @@ def read_request(worker_id: UUID) -> str:
 
 
 def write_request(worker_id: UUID, request: str) -> bool:
-    """Ask this of the worker at its next heartbeat. False: it is gone, or was marked dead."""
+    """Ask this of the worker at its next heartbeat; return False if it is gone or marked dead."""
     touched = in_transaction(
         lambda: run(
             "UPDATE jobs_worker SET requested = %s WHERE id = %s AND dead_at IS NULL",
@@ -117,7 +117,7 @@ def note_running(worker_id: UUID, ids: bytes) -> bool:
     """Store the ids of the jobs whose handlers run (`pack_ids`); call it before they start.
 
     If the worker dies, these attempts count, and those of its other claims are refunded.
-    False: the worker was marked dead, and nothing may start.
+    Returns False if the worker was marked dead: then nothing may start.
     """
     dialect = dialects.current()
     answer = run_alone(
@@ -173,9 +173,9 @@ def still_held(claim: Claim) -> bool:
 
 
 def is_lost(claim: Claim, signals: Signals) -> bool:
-    """Say whether LeaseLost is true of this attempt; a handler may raise it for reasons of its own.
+    """Say whether the attempt has lost its lease; a handler may raise LeaseLost for other reasons.
 
-    A job that is to be canceled counts as lost, and so does one that the database tells nothing of.
+    A job whose cancel was requested counts as lost, and so does one whose row cannot be read.
     """
     if signals.lease_lost.is_set() or signals.cancel_requested or signals.completion_refused:
         return True

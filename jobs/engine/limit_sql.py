@@ -1,7 +1,7 @@
 """SQL conditions for what holds jobs back: pauses, breakers, caps, rates and inactive firms.
 
-Each condition first asks whether any such row exists, once a statement; without limits, a job costs
-nothing. `job` is the alias of a row with the columns firm_id, category, job_type and limit_key.
+Each condition first asks, once per statement, whether any such row exists: without limits, a job
+costs nothing. `job` is the alias of a row with firm_id, category, job_type and limit_key.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ LIMITED_FIRM = "(f.running_cap IS NOT NULL OR NOT f.active)"
 # Must be spelled as in the partial index `breaker_not_closed`.
 NOT_CLOSED = "b.state IN ('open', 'half_open')"
 
-# Jobs that count against their firm's cap: admitted or in flight. The priorities make it use the
-# claim index.
+# Jobs that count against their firm's cap: admitted or in flight. The priorities are named so that
+# the database uses the claim index.
 COUNTED = "q.ready AND q.priority IN (0, 1, 2, 3) AND (q.admitted OR q.status <> 'pending')"
 
 _ANY_PAUSE = "EXISTS (SELECT 1 FROM jobs_pause)"
@@ -33,7 +33,7 @@ def any_limit_sql() -> str:
 def held_back_sql(job: str, *, single: bool = False) -> str:
     """Return the condition that a pending job must wait for admission.
 
-    For a `single` job whether any such row exists is not asked first: it would only cost more.
+    For a `single` job it does not ask first whether any such row exists: that would cost more.
     """
     limits = {
         _ANY_PAUSE: _paused(job),
@@ -48,8 +48,8 @@ def held_back_sql(job: str, *, single: bool = False) -> str:
 def claim_guard_sql(job: str) -> str:
     """Return the condition that a ready job (with the column `admitted`) may be claimed now.
 
-    It makes a limit hold for every claim that starts after the limit was committed, whatever
-    became ready before or meanwhile.
+    It makes a limit hold for every claim that starts after the limit's commit, even for jobs that
+    were ready before.
     """
     return (
         f"({may_run_sql(job)} AND ({job}.admitted OR NOT ({ANY_RATE} AND {rated_sql(job)})"
@@ -82,7 +82,7 @@ def capped_firm_sql(firm: str) -> str:
 def blocked_firm_sql(firm: str) -> str:
     """Return the condition that no job of a firm (alias of a row with firm_id) may start.
 
-    It is implied by `may_run_sql`, and saves a scan of all jobs of such a firm.
+    `may_run_sql` is false for all jobs of such a firm; this condition spares the scan of them.
     """
     inactive = _firm(firm, f"{LIMITED_FIRM} AND NOT f.active")
     return f"(({_ANY_PAUSE} AND {_firm_paused(firm)}) OR ({_ANY_LIMITED_FIRM} AND {inactive}))"
@@ -99,10 +99,10 @@ def rated_sql(job: str) -> str:
 
 
 def key_sql(job: str, column: str) -> str:
-    """Return a key of the job, empty where it has none, as the waiting index spells it.
+    """Return a key of the job, empty if it has none, spelled as in the waiting index.
 
-    Not COALESCE: under row level security PostgreSQL uses no index for what it does not know to be
-    leakproof.
+    COALESCE would not do: under row level security PostgreSQL uses no index for an expression that
+    it does not know to be leakproof.
     """
     return f"CASE WHEN {job}.{column} IS NULL THEN '' ELSE {job}.{column} END"
 

@@ -64,7 +64,7 @@ def take_slot(
 
 
 def lock_firm_sql(job: str) -> str:
-    """Return the firm that the slots of the job's lock key belong to: over all firms the system firm."""
+    """Return the firm that the lock key's slots belong to: the system firm if all share them."""
     return (
         f"CASE WHEN {job}.lock_counted_by = '{CountedBy.ALL_FIRMS}'"
         f" THEN (SELECT f.id FROM tenants_firm f WHERE f.slug = '{SYSTEM_SLUG}')"
@@ -124,7 +124,7 @@ def take_job_slots(requests: Sequence[SlotRequest]) -> set[UUID]:
 
 
 def _free_slots(requests: Sequence[SlotRequest]) -> dict[tuple[int, str], Iterator[int]]:
-    """Return the free slots of each key; of a key with one slot it is not known whether it is free."""
+    """Return the free slots of each key; the one slot of a key with one slot is not checked."""
     limits = {(one.firm_id, one.lock_key): one.lock_limit for one in requests}
     several = [key for key, limit in limits.items() if limit > 1]
     held: dict[tuple[int, str], set[int]] = {key: set() for key in limits}
@@ -142,7 +142,7 @@ def _free_slots(requests: Sequence[SlotRequest]) -> dict[tuple[int, str], Iterat
         ):
             held[firm_id, lock_key].add(slot)
     return {
-        # A list: a generator would read the `key` of the last step.
+        # A list, because a generator would use the value that `key` has after the last step.
         key: iter([slot for slot in range(limit) if slot not in held[key]])
         for key, limit in limits.items()
     }
@@ -196,7 +196,7 @@ class WaitingGroup(NamedTuple):
 class ReleasedCapacity:
     """Lock keys (firm id, key) with a free slot, and groups whose firm has room again.
 
-    Of the keys that count over all firms the firm is the one whose job gave back the slot.
+    Of `keys_of_all_firms` the firm is the one whose job gave back the slot.
     """
 
     keys: frozenset[tuple[int, str]] = frozenset()

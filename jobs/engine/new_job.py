@@ -26,7 +26,7 @@ from jobs.states import CountedBy, OnConflict, Priority
 NORMAL = Priority.NORMAL.value
 
 
-# Not frozen: to make one would take three times as long.
+# Not frozen, because creating one would take three times as long.
 @dataclass
 class EnqueueSpec:
     """One job to enqueue; the fields mean what they mean to `enqueue`."""
@@ -75,7 +75,7 @@ class NewJob(NamedTuple):
     limit_units: int = 1
     idempotency_key: str | None = None
     once_only: bool = False
-    # Seconds; None of a once-only job keeps the key for ever.
+    # In seconds. A once-only job has None, and keeps its key for ever.
     unique_for: float | None = None
     on_conflict: OnConflict | None = None
     # Seconds.
@@ -105,7 +105,7 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     units = declared.limit_units
     idempotency_key, unique_for = _key(declared, spec, model)
     running = current_job()
-    # By position, in the order of its fields: keywords would take three times as long.
+    # By position, in the order of the fields, because keywords would take three times as long.
     job = NewJob(
         uuid7(),
         firm_id,
@@ -179,12 +179,12 @@ def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[s
     }
     if spec.payload is None:
         return envelope
-    # The check by class is quick where that by protocol is not.
+    # `dict` is named first because checking for an abstract class is slow.
     if not isinstance(spec.payload, (dict, Mapping)):
         raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
     envelope.update(spec.payload)
     if spec.correlation_id:
-        # A payload may be a copy of another job's.
+        # The argument prevails, because the payload may be a copy of another job's.
         envelope["correlation_id"] = spec.correlation_id
     return envelope
 
@@ -228,7 +228,7 @@ def _max_wait(declared: JobType, spec: EnqueueSpec) -> float:
 def _seconds(declared: JobType, name: str, wait: object) -> float:
     if isinstance(wait, timedelta):
         return wait.total_seconds()
-    # As where a type declares it: a text, or True, is a slip of its writer.
+    # A text or a boolean is refused, as in a type's declaration, because it is surely a mistake.
     if not isinstance(wait, int | float) or isinstance(wait, bool):
         message = f"must be a timedelta or a number of seconds, not {type(wait).__name__}"
         raise PayloadInvalid(declared.name, [Fault(name, "wrong_type", message)])

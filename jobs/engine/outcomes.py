@@ -29,7 +29,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Completed:
-    """The handler returned; `text` is its result as JSON, encoded when that was checked."""
+    """The handler returned; `text` is its result as JSON, which the check of the result encoded."""
 
     result: Any
     text: str = field(default="", compare=False)
@@ -48,7 +48,7 @@ class Retry:
 class Snoozed:
     """Run again at `until`, or in `delay_seconds`; the attempt is not counted.
 
-    In a second where that would be at once.
+    If that is now or earlier, the job runs again in one second.
     """
 
     until: datetime | None = None
@@ -79,7 +79,7 @@ class DeadLettered:
 class Released:
     """Not run, or not by this worker: back to pending; the attempt is not counted.
 
-    Due in `delay_seconds`, or with 0 when it was due before.
+    It is due in `delay_seconds`; with 0, its due time stays as it was.
     """
 
     reason: str
@@ -155,7 +155,7 @@ def message_of(error: BaseException) -> str:
 
 
 def class_path(error: BaseException) -> str:
-    """Return the name of the error's class: of built-ins the bare one, of others with the module."""
+    """Return the name of the error's class, with its module unless it is a built-in."""
     return _read(lambda: redact(_class_path(type(error)), 200), "an error without a name")
 
 

@@ -14,9 +14,10 @@ from jobs.engine.transactions import run_alone
 from jobs.errors import ArgumentsInvalid, Fault
 from tenants.models import SYSTEM_SLUG, Firm
 
-# One more than the reserved firm and a firm of the project's own.
+# Three rows tell one firm from several, because the reserved firm is among them.
 FIRST_FIRMS_SQL = "SELECT id, slug FROM tenants_firm ORDER BY id LIMIT 3"
-# A deletion ends the jobs first: only who deletes by SQL can be this much faster than a handler.
+# A deletion ends the jobs first, so only a firm or user that was deleted by SQL can still count as
+# existing within this time.
 KNOWN_SECONDS = 1.0
 # How long a claim may wait for its thread after its owner was looked up.
 START_SECONDS = 10.0
@@ -28,9 +29,9 @@ _seen: dict[tuple[str, Any], float] = {}
 
 
 def only_firm_id() -> int | None:
-    """Return the id of the only firm, or of the reserved one where there is none; None of several.
+    """Return the only firm's id, or the reserved one's if there is no other; None if several.
 
-    Past the ORM, which would take longer than to store the job.
+    This bypasses the ORM, which would take longer than storing the job.
     """
     firms = run_alone(FIRST_FIRMS_SQL, [], fixed=True).rows
     own = [firm_id for firm_id, slug in firms if slug != SYSTEM_SLUG]
@@ -74,12 +75,13 @@ def firm_id_of(firm: object) -> int:
     Raises:
         ArgumentsInvalid: there is no such firm, or it is no firm.
     """
-    # Rows of other models have ids, too.
+    # Rows of other models have ids, too, so any row but a firm's is refused.
     if isinstance(firm, bool) or not isinstance(firm, Firm | int):
         message = f"must be a Firm or the id of one, not {type(firm).__name__}"
         raise ArgumentsInvalid([Fault("firm", "wrong_type", message)])
     firm_id: int | None = firm if isinstance(firm, int) else firm.pk
-    # Who has the row has seen it; an id may be of anything, SQLite cannot even be asked for it.
+    # A caller that has the row has read it from the database. An id may be any number, even one
+    # that SQLite cannot take as a parameter.
     if firm_id is None or (
         isinstance(firm, int) and not (0 < firm_id <= MOST_ID and firm_exists(firm_id))
     ):

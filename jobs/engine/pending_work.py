@@ -28,8 +28,8 @@ class PendingWork(NamedTuple):
     `waiting`: jobs to admit. `expiring`: pending jobs past `expires_at`. `limited`: any limit
     exists. `open_breakers`: a circuit breaker is not closed. `dead_workers`: a worker's lease has
     ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in has not fired, or a batch is not
-    completed. `deltas`: counters are to be folded. `schedule_runs`: a schedule's run goes on.
-    `database_time`: when it was read.
+    completed. `deltas`: counters are to be folded. `schedule_runs`: a run of a schedule is
+    unfinished. `database_time`: when all of this was read.
     """
 
     claimable: bool
@@ -97,7 +97,7 @@ def _columns() -> list[str]:
 
 
 class PendingWorkReader:
-    """Reads pending work, and remembers the last answer: for a worker's claiming loop and maintenance."""
+    """Reads pending work for a worker's claiming loop and maintenance; keeps the last answer."""
 
     def __init__(self, categories: Collection[str] = (), job_types: Collection[str] = ()) -> None:
         self._categories = categories

@@ -29,10 +29,10 @@ def is_pooled(client: psycopg.Connection[Any]) -> bool:
 def changes_sessions(conninfo: str) -> bool:
     """Say whether two clients that are connected at once can use the same session.
 
-    A pooler in transaction mode gives a client the session that became free last, or first. Where
-    others use it, that may be any: so several transactions are compared, each while the other
-    client has one open and while it has none. Either alone can fall into step with the pooler, and
-    see each client keep what it had.
+    A pooler in transaction mode gives a client the session that became free last, or first; among
+    other clients, that may be any. So several transactions are compared, with and without an open
+    transaction of the other client. With only one of the two, the pooler could by chance give each
+    client the same session again and again.
     """
     with closing(connect(conninfo)) as first, closing(connect(conninfo)) as second:
         before = _server_process(first)

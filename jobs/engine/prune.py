@@ -28,7 +28,7 @@ CHUNK = 500
 REVIEWED_RETENTION_DAYS = 90
 RUN_RETENTION_DAYS = 90
 DAY_SECONDS = 86_400
-# Nothing is older; a longer one would leave the calendar.
+# No row is older, and a longer time could not be subtracted from a date.
 LONGEST_RETENTION = timedelta(days=36_500)
 
 
@@ -76,7 +76,7 @@ def prune(firm: Firm) -> Pruned:
 
 
 class _Kept:
-    """How long jobs are kept when they are over: a type's own time, else the firm's."""
+    """How long settled jobs are kept: a type's own time, else the firm's."""
 
     def __init__(self, default: timedelta) -> None:
         self._default = default
@@ -92,7 +92,7 @@ class _Kept:
 
 
 def _prune_chunk(firm_id: int, after: UUID, kept: _Kept) -> tuple[UUID | None, int]:
-    """Delete in the next chunk of jobs, oldest first; return its last id, None at the end."""
+    """Delete the old jobs of the next chunk, oldest first; return its last id, None at the end."""
     dialect = dialects.current()
     now = database_now()
     rows = fetch(
@@ -119,7 +119,7 @@ def _prune_chunk(firm_id: int, after: UUID, kept: _Kept) -> tuple[UUID | None, i
 
 
 def _delete(firm_id: int, job_ids: list[UUID]) -> int:
-    """Delete these jobs, except those with a dead letter, with an open fan-in, or of a run that goes on."""
+    """Delete these jobs, except those with a dead letter, an open fan-in or an unfinished run."""
     if not job_ids:
         return 0
     dialect = dialects.current()
@@ -181,7 +181,7 @@ def _prune_bulk_runs(firm_id: int, days: int) -> int:
 
 
 def _prune_batches(firm_id: int, days: int) -> int:
-    """Delete batches that were over long ago, but those with a job that may yet be restarted."""
+    """Delete batches settled long ago, except those with a job that may still be restarted."""
     old = f"""settled_at < {_ago_sql()} AND NOT EXISTS (
         SELECT 1 FROM jobs_batchmember m JOIN jobs_jobqueue j ON j.job_id = m.job_id
         WHERE m.batch_id = jobs_batch.id AND m.{UNCOMPLETED_SQL})"""

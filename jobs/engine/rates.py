@@ -48,7 +48,7 @@ class Rate(NamedTuple):
         return self.amount / self.per_seconds
 
     def time_for(self, tokens: float) -> timedelta:
-        """Return how long it takes to add these: a hundred years, if it is longer."""
+        """Return how long it takes to add these tokens, at most a hundred years."""
         return timedelta(seconds=min(tokens / self.per_second, LONGEST_WAIT_SECONDS))
 
     def units(self, limit_units: int) -> int:

@@ -88,7 +88,7 @@ def _put_back(edited: Any, shown: object, original: Any) -> Any:
     if isinstance(edited, list) and isinstance(shown, list) and len(edited) == len(shown):
         entries = set(map(canonical_json, shown))
         return [
-            # An entry that was moved here would get its neighbour's secret.
+            # An entry that was moved here is not filled in: it would get its neighbour's secret.
             item
             if canonical_json(item) != canonical_json(here) and canonical_json(item) in entries
             else _put_back(item, here, hidden)

@@ -23,8 +23,8 @@ from jobs.engine.transactions import fetch, in_transaction
 from jobs.states import RETRYABLE, Status
 
 MOST_CHILDREN = 100
-# PostgreSQL refuses to commit a transaction that has violated this constraint; a handler can
-# commit the rehearsal by SQL, by mistake.
+# PostgreSQL refuses to commit a transaction that has violated this constraint. Otherwise a handler
+# that runs COMMIT by SQL would commit the rehearsal.
 NEVER_COMMITS = """
     CREATE TEMPORARY TABLE rehearsal (one integer UNIQUE DEFERRABLE INITIALLY DEFERRED)
         ON COMMIT DROP;
@@ -36,7 +36,7 @@ KINDS = ("inserted", "updated", "deleted")
 def refuse_commit(seconds: float, lock_seconds: float) -> None:
     """Keep the open transaction from being committed, and let no statement take longer than this.
 
-    For PostgreSQL. On SQLite a rehearsal runs on a copy of the database.
+    Does nothing on SQLite, where a rehearsal runs on a copy of the database.
     """
     if connection.vendor != "postgresql":
         return
@@ -49,9 +49,9 @@ def refuse_commit(seconds: float, lock_seconds: float) -> None:
 
 
 def claim_dead(job_id: UUID, change: Restart) -> Claim | None:
-    """Claim a job that is over as the first attempt after a reprocess; None where it is not over.
+    """Claim a job as for the first attempt after a reprocess; None if it cannot be restarted.
 
-    It waits for no lock and no limit, and does not take its idempotency key.
+    The claim ignores locks and limits, and does not take the job's idempotency key.
     """
     dialect = dialects.current()
     now = dialect.now_sql()
@@ -128,11 +128,11 @@ def completed_result(claim: Claim) -> tuple[Any] | None:
 def watch_writes(tables: Sequence[str]) -> None:
     """Begin to count what the open transaction writes to these tables; see `written_rows`."""
     if connection.vendor == "postgresql":
-        # The server counts for itself.
+        # PostgreSQL's own statistics count the writes.
         return
     with connection.cursor() as cursor:
-        # A full-text index is a virtual table and its own tables: none of them may have triggers.
-        # Nor may SQLite's own tables, as the statistics that ANALYZE leaves.
+        # Triggers are not allowed on virtual tables (a full-text index), on the tables behind them,
+        # and on SQLite's own tables, such as the statistics that ANALYZE stores.
         cursor.execute(
             "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
             " AND name NOT GLOB 'sqlite_*'"

@@ -1,4 +1,4 @@
-"""Reads what a worker holds, and gives back claims whose handlers did not start, uncounted."""
+"""Reads a worker's claims, and gives back those whose handlers did not start, uncounted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOST_ANSWER = "the answer to its claim was lost"
 
 
 def release(claims: Sequence[Claim], reason: str) -> list[UUID]:
-    """Put these jobs back to pending; return their ids, without those that others have or have locked.
+    """Put these jobs back to pending; return their ids, except those that others hold or lock.
 
     The caller admits their capacity afterwards (`ReleasedCapacity.of_jobs`).
     """
@@ -29,11 +29,12 @@ def release(claims: Sequence[Claim], reason: str) -> list[UUID]:
 
 
 def release_lost(worker_id: UUID, known_tokens: Collection[int]) -> tuple[list[InFlightJob], bool]:
-    """Put back the claims of this worker whose answer it never got; return their jobs.
+    """Put back the worker's claims whose response it never received; return their jobs.
 
-    And whether there are more, which another transaction has locked: call again later.
-    `known_tokens` are the tokens of all claims it knows. Call it from the thread that claims. The
-    caller admits the capacity afterwards (`ReleasedCapacity.of_jobs`).
+    Also returns whether there are more, which another transaction has locked: call again later.
+    `known_tokens` are the tokens of all claims that the worker knows. Call this from the thread
+    that claims, because a claim under way would seem lost. The caller admits the capacity
+    afterwards (`ReleasedCapacity.of_jobs`).
     """
     lost: list[InFlightJob] = []
     while batch := in_transaction(lambda: _release_batch(worker_id, known_tokens)):

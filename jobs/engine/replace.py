@@ -1,4 +1,4 @@
-"""Stores new jobs; one whose idempotency key is taken may replace the job that has not begun."""
+"""Stores new jobs; one whose idempotency key is taken may replace a job that has not begun."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from jobs.engine.requeue import requeue_pending
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.states import OnConflict
 
-# Neither claimed now nor ever started: not by a retry, a snooze or a restart either, for a step of
-# such a job may have a result that belongs to its payload.
+# Neither claimed now nor ever started. A retried, snoozed or restarted job does not qualify either,
+# because its steps may have results that belong to its payload.
 NOT_BEGUN = "status = 'pending' AND attempts = 0 AND series = 1 AND started_at IS NULL"
 REPLACED = (
     "payload_version",
@@ -37,7 +37,7 @@ REPLACED = (
 def insert_or_replace(
     jobs: Sequence[NewJob], *, database: BaseDatabaseWrapper | None = None
 ) -> tuple[list[UUID], frozenset[UUID]]:
-    """Store the jobs as `insert` does; return also the ids of those that replaced another's contents."""
+    """Store the jobs as `insert` does; also return the ids of those that replaced another job."""
     if all(job.on_conflict is None for job in jobs):
         return insert(jobs, database=database), frozenset()
     return in_transaction(lambda: _insert_or_replace(jobs))
@@ -50,13 +50,13 @@ def _insert_or_replace(jobs: Sequence[NewJob]) -> tuple[list[UUID], frozenset[UU
         for job, holder in zip(jobs, stored, strict=True)
         if job.on_conflict is not None and job.job_id != holder
     ]
-    # In one order, so that two callers cannot deadlock; of one key, the last one stands.
+    # Sorted, so that two callers cannot deadlock; of several jobs with one key, the last one wins.
     refused.sort(key=lambda pair: pair[1].bytes)
     return stored, frozenset(job.job_id for job, holder in refused if _replace(job, holder))
 
 
 def _replace(job: NewJob, holder: UUID) -> bool:
-    """Give the job that has the key what the new one has; False: it has begun, or is another type's."""
+    """Give the key's holder the new job's contents; False if it has begun or has another type."""
     dialect = dialects.current()
     found = fetch(
         f"""
@@ -80,7 +80,7 @@ def _replace(job: NewJob, holder: UUID) -> bool:
     )
     requeue_pending(holder)
     ((category, lock_key),) = found
-    # The caller dispatches the new lock key.
+    # Dispatches the old lock key; the caller dispatches the new one.
     dispatch_after_commit({(category, job.firm_id, lock_key)})
     return True
 

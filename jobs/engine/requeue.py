@@ -1,4 +1,4 @@
-"""Puts jobs back in the queue: the columns that every way back writes, and restarts of finished jobs."""
+"""Puts jobs back in the queue: the columns that every requeue writes, and restarts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from jobs.engine.transactions import fetch, run
 from jobs.errors import KeyHeld, WrongState
 from jobs.states import QUARANTINE_DEATHS, RETRYABLE
 
-# A job that was quarantined starts alone again, and its next death is its last.
+# After a restart a quarantined job still runs alone, and its next death is its last.
 DEATHS_KEPT_SQL = f"CASE WHEN deaths > {QUARANTINE_DEATHS} THEN {QUARANTINE_DEATHS} ELSE deaths END"
 
 
 def queue_columns_sql(pending: str = "true") -> str:
-    """Return what a job that leaves its attempt sets of row `j`: where it is queued, if anywhere.
+    """Return the assignments that put row `j` back in the queue after an attempt, or take it out.
 
-    `pending` is the condition (SQL) under which the job is queued again: for admission where it has
-    a lock key or a limit holds for it, otherwise ready to be claimed.
+    `pending` is the condition (SQL) under which the job is queued again: waiting for admission if
+    it has a lock key or a limit holds it back, otherwise ready to be claimed.
     """
     waits = f"(j.lock_key IS NOT NULL OR {held_back_sql('j')})"
     return (
@@ -33,7 +33,7 @@ def queue_columns_sql(pending: str = "true") -> str:
 
 
 def requeue_pending(job_id: UUID) -> None:
-    """Queue a pending job anew for what its row says now; it gives up its slot and admission.
+    """Queue a pending job again after its row changed; it gives up its slot and admission.
 
     Must join the transaction that changed the row. The caller admits its lock keys, the old one
     and the new one, after the commit.
@@ -51,7 +51,7 @@ def requeue_pending(job_id: UUID) -> None:
 class Restart:
     """What a restart changes; None keeps the value. `payload` is checked JSON text.
 
-    `derived` has the columns that follow from the payload, as far as they change; of one job alone.
+    `derived` has the columns that follow from the payload, if they change; for a single job only.
     """
 
     payload: str | None = None
@@ -132,7 +132,7 @@ def restart_many(job_ids: Sequence[UUID], change: Restart) -> list[Restarted]:
 
 
 def _derive(job_id: UUID, columns: Mapping[str, str | int | None]) -> None:
-    """Write these columns: before the restart, which queues the job for what its row says."""
+    """Write these columns; call it before the restart, which queues the job by its columns."""
     run(
         f"UPDATE jobs_jobqueue SET {', '.join(f'{name} = %s' for name in columns)} WHERE job_id = %s",
         [*columns.values(), dialects.current().value(Column.UUID, job_id)],

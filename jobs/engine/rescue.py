@@ -1,11 +1,11 @@
 """Takes back the jobs of dead workers.
 
-A worker whose lease is over is marked dead once; from then on its own writes are refused. Its jobs
-become pending again: those whose handler had started with the attempt and a death counted, the
-others with the attempt refunded. Where a supervisor outlives its worker, it reports which claims
-were running; then the lease need not be waited for, and nothing else counts. A quarantined job ran
-in a process of its own when its worker died: its death counts nevertheless, so that it cannot be
-tried for ever. The UPDATE itself checks the lease token, so a rescuer that was suspended between
+A worker whose lease has expired is marked dead once; from then on its own writes are refused. Its
+jobs become pending again: if the handler had started, the attempt and a death are counted,
+otherwise the attempt is refunded. A supervisor that outlives its worker reports which claims were
+running; then nobody waits for the lease, and only the reported attempts count. A quarantined job
+ran in a process of its own when its worker died: its death counts nevertheless, so that it cannot
+be tried for ever. The UPDATE itself checks the lease token, so a rescuer that was suspended between
 read and write changes nothing.
 """
 
@@ -40,7 +40,7 @@ WORKER_DIED = replace(
     STALE, message="its worker died, or was silent for a whole lease, while the handler ran"
 )
 NOT_STARTED = Failure("NotStarted", "its worker died first")
-# Its handler had not started, or had ended and the outcome was not stored yet.
+# The handler had not started, or had ended without its outcome being stored.
 NOT_RUNNING = Failure("NotRunning", "its worker died while it was not running")
 # Rows that another transaction has locked are tried again for this long: the dead worker's last
 # statement may still be under way at the server.
@@ -94,9 +94,9 @@ def rescue_reported(worker_id: UUID, running: Collection[int], rng: Random) -> R
     """
     tokens = frozenset(running)
     report = RescueReport()
-    # Nobody else may mark it dead meanwhile: they would count by their own evidence.
+    # The new lease keeps others from marking the worker dead: they do not know what was running.
     if not heartbeat(worker_id, None):
-        # It never registered, ended in order, or others were faster.
+        # The worker never registered, has deregistered, or was marked dead by others.
         return report
 
     def is_running(job: InFlightJob) -> bool:
@@ -109,8 +109,8 @@ def rescue_reported(worker_id: UUID, running: Collection[int], rng: Random) -> R
         if not left or time.monotonic() > until:
             break
         time.sleep(LOCKED_PAUSE_SECONDS)
-    # The others find the row, and take back what is still locked, or claimed by a statement that
-    # the server had not finished.
+    # The other workers find the row, and take back jobs that are still locked, or that were claimed
+    # by a statement which the server finishes only now.
     noted = pack_ids(job_id for job_id, token in left if token in tokens)
     report.workers = in_transaction(lambda: _mark_dead_now(worker_id, noted))
     return report
@@ -129,10 +129,11 @@ def _rescue_all(
 
 
 def rescue_orphans(rng: Random) -> RescueReport:
-    """Take back jobs of workers that have no row: what an interrupted rescue left behind.
+    """Take back jobs of workers that have no row, which an interrupted rescue leaves behind.
 
-    Only their own rows say which of them had started: the attempt of a job without a recorded start
-    is refunded. A job that kills its workers gains nothing: each of them leaves a row that names it.
+    Only the jobs' own rows then say which of them had started: without a recorded start the attempt
+    is refunded. A job that kills its workers gains nothing by that, because each of them leaves a
+    row that names the job.
     """
     report = RescueReport()
     for worker_id in reading(_missing_workers):
@@ -266,7 +267,7 @@ def _transition_of(
         return dead._replace(status=Status.PENDING, delay=policy.delay_seconds(job.attempts, rng))
     if declared is not None and not declared.dead_letter:
         return dead._replace(status=Status.FAILED)
-    # Of each type apart, and poison apart from what ran when a machine went away.
+    # Each type has its own fingerprint, and so has each reason: poison, or no attempts left.
     same = fingerprint(job.job_type, STALE.error_class, "", reason)
     return dead._replace(status=Status.DLQ, dead_letter=(reason, replace(STALE, fingerprint=same)))
 

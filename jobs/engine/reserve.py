@@ -12,7 +12,7 @@ from jobs.engine.transactions import fetch, run
 
 
 def reserve(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
-    """Reserve the keys of these jobs; return, by id, who has the key of one that was refused.
+    """Reserve the keys of these jobs; return, by id, the holder of each refused job's key.
 
     Each must have a key. A key whose period is over is taken over. Must run in the transaction that
     stores the jobs.

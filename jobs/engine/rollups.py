@@ -1,7 +1,8 @@
 """Stores what a worker measured: times by bucket, and which types fail.
 
-A worker collects in memory and writes every few seconds, so the hot path pays no statement. What a
-killed worker had not written is lost: these figures are for people, and no decision rests on them.
+A worker collects in memory and writes every few seconds, so attempts cost no statement of their
+own. What a killed worker had not written is lost, because no decision rests on these figures: they
+are only shown to people.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from jobs.engine.transactions import LockTimeout, fetch, in_transaction, run
 from jobs.models.rollup import BUCKET_SECONDS, LONG_SPAN, SHORT_SPAN
 from jobs.states import Measure
 
-# A type that did not fail for that long had recovered.
+# A type that has not failed for this long counts as recovered.
 RECOVERED_SECONDS = 900
 
 
@@ -57,10 +58,10 @@ class Rollups:
                     self._failing.add((firm_id, job_type))
 
     def store(self) -> bool:
-        """Write what was added; False: another worker kept the rows locked, so it stays for later.
+        """Write what was added; False if another worker kept the rows locked: it is written later.
 
         Raises:
-            DatabaseError: it stays for later, too.
+            DatabaseError: the statement failed; it is written later, too.
         """
         with self._lock:
             attempts, failing = self._attempts, self._failing
@@ -84,7 +85,7 @@ class Rollups:
 
 
 def _by_bucket(seconds: Sequence[float]) -> Iterator[tuple[int, int]]:
-    """Yield the bucket and number of those that fall into one: each takes up to its own bound."""
+    """Yield each bucket that times fall into, and how many; its own bound is included."""
     ordered = sorted(seconds)
     counted = 0
     for bucket, bound in enumerate((*BUCKET_SECONDS, inf)):
@@ -96,7 +97,7 @@ def _by_bucket(seconds: Sequence[float]) -> Iterator[tuple[int, int]]:
 
 def _store(attempts: Counter[tuple[int, str, str, int]], failing: set[tuple[int, str]]) -> None:
     now = database_now()
-    # What was measured before a firm was deleted is written after: nobody would delete it.
+    # A firm may be deleted between measuring and writing; nobody would delete rows written then.
     firms = _keep_firms({firm_id for firm_id, *_ in attempts})
     attempts = Counter({key: number for key, number in attempts.items() if key[0] in firms})
     failing = {key for key in failing if key[0] in firms}
@@ -108,7 +109,7 @@ def _store(attempts: Counter[tuple[int, str, str, int]], failing: set[tuple[int,
 
 
 def _keep_firms(firm_ids: Collection[int]) -> set[int]:
-    """Return those of the firms that exist, and keep them until the end of the transaction."""
+    """Return those of the firms that exist, and lock them against deletion in this transaction."""
     dialect = dialects.current()
     rows, params = dialect.rows_sql("r", {"id": Column.BIGINT}, [(one,) for one in firm_ids])
     kept = f"SELECT id FROM tenants_firm WHERE id IN (SELECT r.id FROM {rows}) ORDER BY id"

@@ -1,4 +1,4 @@
-"""Whether a handler's transaction is still the one that its scope began: Django sees no SQL that ends it."""
+"""Tells whether a handler's transaction is still the one of its scope, even after SQL ended it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db import connection
 
 from tenants.local_settings import DURABLE_SETTING
 
-# PostgreSQL: the durable scope sets it, for its transaction alone.
+# On PostgreSQL the durable scope sets this for its own transaction only.
 SAME_TRANSACTION = f"current_setting('{DURABLE_SETTING}', true) <> ''"
 _SAVEPOINT = "mailroom_durable"
 

@@ -1,7 +1,7 @@
-"""What became of a schedule's runs: recorded with their jobs, and followed until these are over.
+"""Records a schedule's runs with their jobs, and follows them until all these jobs have ended.
 
-Jobs know nothing of it. Maintenance looks at the jobs of the runs that go on, which the purge of jobs
-spares until then; a run that is over is not looked at again, also where one of its jobs is retried.
+Jobs do not refer to their run. Maintenance reads the jobs of unfinished runs, which the purge of
+jobs therefore spares. A finished run is not read again, even if one of its jobs is retried.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jobs.models.ids import FIRST_ID
 from jobs.states import LIVE, RunOutcome, Status
 
 CHUNK = 100
-# For the purge of jobs: a job whose run goes on.
+# For the purge of jobs: the job belongs to an unfinished run.
 IN_OPEN_RUN = """
 EXISTS (
     SELECT 1 FROM jobs_schedulerun r
@@ -50,7 +50,7 @@ class RunJobs:
 
 
 class _Progress(NamedTuple):
-    """What the jobs of a run have come to."""
+    """How far the jobs of a run have got."""
 
     completed: int
     failed: int
@@ -60,7 +60,7 @@ class _Progress(NamedTuple):
 
 
 class _OpenRun(NamedTuple):
-    """A run that goes on, and its progress as stored."""
+    """An unfinished run, and its progress as stored."""
 
     run_id: UUID
     job_type: str
@@ -81,7 +81,7 @@ def record_run(
     jobs: RunJobs | None,
     error: str = "",
 ) -> None:
-    """Store a run of a schedule; `jobs` are None where it was skipped.
+    """Store a run of a schedule; `jobs` is None if it was skipped.
 
     Must run in the transaction that enqueued its jobs.
     """
@@ -118,7 +118,7 @@ def record_run(
 
 
 def follow_runs(after: UUID | None) -> UUID | None:
-    """Store what the next runs that go on have come to; return the last one's id, None at the end."""
+    """Store the progress of the next unfinished runs; return the last one's id, None at the end."""
     runs = reading(lambda: _open_runs(after or FIRST_ID))
     for one in runs:
         progress, is_over = reading(lambda: _progress(one))  # noqa: B023 - called at once
@@ -152,7 +152,7 @@ def _open_runs(after: UUID) -> list[_OpenRun]:
 
 
 def _progress(one: _OpenRun) -> tuple[_Progress, bool]:
-    """Return what the run's jobs have come to, and whether all are over."""
+    """Return how far the run's jobs have got, and whether all of them have ended."""
     dialect = dialects.current()
     found = fetch(
         """

@@ -89,10 +89,10 @@ def _without_completed(settlements: Sequence[Settlement], report: SettleReport) 
 
 
 def _settle_unlocked(settlements: Sequence[Settlement], *, again: bool) -> SettleReport:
-    """Write these in one transaction; where that takes too long a lock, in several.
+    """Write these outcomes in one transaction or, if a lock takes too long, in several parts.
 
-    A breaker is locked for all jobs of its firm and type: these are one part. `again`, each job is
-    a part of its own, in any order.
+    The jobs of a firm and type are one part, because their breaker is locked for all of them. With
+    `again`, each job is a part of its own, in random order.
     """
     milliseconds = SHORT_LOCK_TIMEOUT_MILLISECONDS if again else LOCK_TIMEOUT_MILLISECONDS
     report = SettleReport()
@@ -160,7 +160,7 @@ def _complete(settlement: Settlement) -> ReleasedCapacity:
         raise LeaseLost(f"job {claim.job_id} is no longer this attempt's: nothing was written")
     asked_to_stop, is_same_transaction = rows[0]
     if not is_same_transaction:
-        # Another attempt could write again what a COMMIT has stored.
+        # Fatal, because another attempt could repeat what a COMMIT has stored.
         raise Fatal(
             "the handler ended the transaction of ctx.transaction() itself (COMMIT or ROLLBACK): "
             "what it wrote before may be lost"
@@ -200,7 +200,7 @@ def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:
     written = {one.job.lease_token for one in ended}
     missed = [one.claim for one in settlements if one.claim.lease_token not in written]
     before, locked = _why_missed(missed)
-    # Those settled before too: whoever wrote them may have died before admitting what they released.
+    # Also jobs settled before: the worker may have died before it admitted their capacity.
     released = written | before.keys()
     return SettleReport(
         statuses={one.job.job_id: one.status for one in ended},
@@ -220,7 +220,7 @@ def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:
 def _why_missed(missed: Sequence[Claim]) -> tuple[dict[int, Status], set[int]]:
     """Return, by token, the status of jobs that an earlier write of the same claim settled.
 
-    And the tokens that are in force: somebody has locked these jobs, or had until just now.
+    Also returns the tokens still in force: another transaction has locked these jobs, or just had.
     """
     if not missed:
         return {}, set()

@@ -35,9 +35,8 @@ def find_step(claim: Claim, name: str) -> tuple[Any] | None:
 def save_step(claim: Claim, name: str, result: Any, *, seconds: float = 0.0) -> tuple[Any] | None:
     """Store a step's result; return it as `find_step` will, which is how the database keeps it.
 
-    Where two parts of a handler take the step at once, the first one's result stays, for both.
-
-    `seconds` is how long the step took until now. None: the job is no longer this claim's, nothing was stored.
+    If two parts of a handler run the step at once, the first result is kept, and returned to both.
+    `seconds` is how long the step took. Returns None, with nothing stored, if the claim is stale.
 
     Locks the job's row until the end of the transaction, so that the next claim finds the step.
 
@@ -68,7 +67,7 @@ def save_step(claim: Claim, name: str, result: Any, *, seconds: float = 0.0) -> 
 
 
 def save_progress(claim: Claim, fraction: float, note: str) -> bool:
-    """Store the progress of the job. False: it is no longer this claim's."""
+    """Store the progress of the job; return False if the claim is stale."""
     dialect = dialects.current()
     return in_transaction(
         lambda: (
@@ -108,7 +107,7 @@ def to_json(value: Any) -> str:
         raise NotStorable(_DEEP) from error
     except (TypeError, ValueError) as error:
         why = type(error).__name__
-        # A class of the handler's own may raise anything while it is looked at.
+        # A class of the handler's own may raise anything during these checks.
         with suppress(Exception):
             fault = next(form_faults(value, root="$"))
             why = str(fault)

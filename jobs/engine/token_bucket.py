@@ -1,8 +1,8 @@
 """Enforces start rates: buckets of tokens, refilled by time; a job takes one for each of its units.
 
 Tokens are taken on admission, but the limit is on starts, and an admitted job may start later. So
-the tokens, with the units of the jobs that may still be about to start, never exceed `burst`. Those
-are the admitted jobs not yet running, now or at the last refill (they may have started just now).
+the tokens, with the units of the jobs that may still be about to start, never exceed `burst`. These
+jobs are the admitted ones that do not run, now or at the last refill (they may have started since).
 In any period the units that start are then at most `burst` plus what was refilled in it.
 """
 
@@ -24,10 +24,11 @@ from jobs.engine.rates import MOST_SPECIFIC_FIRST, BucketKey, FirmRates, Rate
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.states import CountedBy
 
-# A bucket that nobody has used for that long is deleted when it is full, as a new one is.
+# A bucket unused for this long is deleted if it is full, because a new one would be full too.
 IDLE_SECONDS = 3600.0
 IDLE_BATCH = 100
-# A statement that waited for a bucket has a time before that of whoever had locked it.
+# A statement that waited for a bucket's lock has an earlier time than the transaction that held the
+# lock; by at most this much.
 MOST_LOCK_WAIT_SECONDS = 1.0
 
 KEY_COLUMNS = {
@@ -44,8 +45,8 @@ SAME_KEY = " AND ".join(f"b.{name} = r.{name}" for name in KEY_COLUMNS)
 class Bucket:
     """A locked and refilled bucket.
 
-    `granted` are the units let through and not seen to have started. `available` is what the
-    admission at hand may still choose jobs for, at most `tokens`.
+    `granted` are the units that were admitted and not seen to have started. `available` are the
+    tokens that this admission may still choose jobs for, at most `tokens`.
     """
 
     key: BucketKey
@@ -65,7 +66,7 @@ class Bucket:
         self.taken += self.rate.units(limit_units)
 
     def has_for(self, limit_units: int) -> bool:
-        """Say whether the job's tokens are there."""
+        """Say whether there are enough tokens for the job."""
         return self.rate.units(limit_units) <= self.available
 
 
@@ -187,11 +188,11 @@ def next_tokens(
 
 
 def empty_bucket_sql(job: str) -> str:
-    """Return the condition that a bucket has no token for the job now, nor can be corrected.
+    """Return the condition that a bucket has no token for the job now, and needs no correction.
 
-    A job whose bucket has some tokens, but too few for it, stays a candidate: nobody else may take
-    what is saved up for it. So does one whose bucket was refilled later than now, before the clock
-    was put back: only who locks the bucket corrects that.
+    A job whose bucket has some tokens, but too few for it, stays a candidate, because nobody else
+    may take what is saved up for it. So does a job whose bucket was refilled later than now, before
+    the clock was put back, because only a transaction that locks the bucket corrects that.
     """
     dialect = dialects.current()
     elapsed = dialect.seconds_between_sql("b.refilled_at", dialect.now_sql())
@@ -223,7 +224,7 @@ def empty_bucket_sql(job: str) -> str:
 def drop_idle_buckets() -> None:
     """Delete buckets that are full, or without a limit, and have not been used for long.
 
-    Of the others, what was granted is brought up to date, so that they are full the next time.
+    For the others, `granted` is brought up to date, so that they are full the next time.
     """
     dialect = dialects.current()
     idle_at = dialect.after_sql("b.refilled_at", str(IDLE_SECONDS))

@@ -1,4 +1,4 @@
-"""Transactions and statements of the engine: they see the rows of every firm, and are repeated."""
+"""The engine's transactions and statements: they see every firm's rows, and may be repeated."""
 
 from __future__ import annotations
 
@@ -62,12 +62,11 @@ def in_transaction(
 
 
 def without_waiting(work: Callable[[], T]) -> T:
-    """Return what `work` returns; otherwise as `in_transaction`, outside any transaction.
+    """Return what `work` returns; as `in_transaction`, but statements do not wait for each other.
 
-    Statements are sent one after the other: only fetching rows waits for the database, and the
-    error of a statement may be raised by a later one, or at the end. Row level security is in force
-    but in `run_bypassing`, so that `work` may call foreign code. Only where
-    `dialect.has_pipelines`.
+    Call it outside any transaction, and only where `dialect.has_pipelines`. Only fetching rows
+    waits for the database, and the error of a statement may be raised by a later one, or at the
+    end. Row level security applies except in `run_bypassing`, so that `work` may call foreign code.
     """
 
     def once() -> T:
@@ -84,14 +83,14 @@ def without_waiting(work: Callable[[], T]) -> T:
 
 
 def _settings() -> dict[str, str]:
-    # A process that is cut off would keep its row locks, and the rescue of its jobs would wait for
-    # them.
+    # Otherwise a process that is cut off would keep its row locks, and the rescue of its jobs would
+    # wait for them.
     timeout = f"{lease_seconds() * 1000:.0f}ms"
     return {"idle_in_transaction_session_timeout": timeout, **PLANNER_SETTINGS}
 
 
 def limit_lock_waits(milliseconds: int | None) -> None:
-    """Let no statement of the open transaction wait longer for a lock; None: as by default.
+    """Limit how long statements of the open transaction wait for a lock; None: by default.
 
     For PostgreSQL; SQLite has no row locks.
     """
@@ -119,9 +118,10 @@ def _sees_every_firm() -> bool:
 
 
 def transaction_survives(error: DatabaseError) -> bool:
-    """Say whether the transaction can go on after the rollback of a savepoint.
+    """Say whether the transaction can continue after the rollback of a savepoint.
 
-    Not where a repeat of the whole transaction can cure the error, nor where the connection is lost.
+    It cannot if the connection is lost, and should not if a repeat of the whole transaction can
+    cure the error.
     """
     return not dialects.current().is_transient(error) and connection.is_usable()
 
@@ -181,7 +181,7 @@ def run(sql: str, params: list[Any], *, prepared: bool = False) -> int:
 def fetch_in_scope(sql: str, params: list[Any], *, prepared: bool = True) -> list[tuple[Any, ...]]:
     """Run a statement in the caller's transaction, which sees the rows of the firms in scope only."""
     database = transaction.get_connection()
-    # Not closed: of the connection's kept one there is no other.
+    # Not closed, because it may be the cursor that the connection keeps.
     cursor = dialects.current().kept_cursor(database) if prepared else database.cursor()
     cursor.execute(sql, params)
     rows: list[tuple[Any, ...]] = cursor.fetchall()
@@ -195,7 +195,7 @@ def run_alone(
     database: BaseDatabaseWrapper | None = None,
     fixed: bool = False,
 ) -> Answer:
-    """Run one statement that is its own transaction; repeat it as above.
+    """Run one statement as its own transaction; repeat it as `in_transaction` does.
 
     Inside a caller's transaction it runs once: only the caller could repeat that. It bypasses row
     level security by itself (`dialect.rls_bypass_sql`). `fixed`: its text is one of a few.
@@ -213,7 +213,7 @@ def run_alone(
 
 
 def run_bypassing(sql: str, params: list[Any]) -> None:
-    """Run one statement of a transaction, which begins and ends the bypass by itself."""
+    """Run one statement in the open transaction that begins and ends the RLS bypass by itself."""
     dialects.current().kept_cursor(transaction.get_connection()).execute(sql, params)
 
 
@@ -251,7 +251,7 @@ def _repeated(work: Callable[[], T], *, repeats_lock_timeout: bool = True) -> T:
                 return work()
         except DatabaseError as error:
             if (interrupt := _interrupt_behind(error, handled)) is not None:
-                # Results are still to be read from the connection.
+                # Results are left on the connection, which cannot be used again.
                 connection.close()
                 raise interrupt from None
             if not repeats_lock_timeout and dialect.is_lock_timeout(error):
@@ -263,10 +263,10 @@ def _repeated(work: Callable[[], T], *, repeats_lock_timeout: bool = True) -> T:
 
 
 def _interrupt_behind(error: BaseException, handled: BaseException | None) -> BaseException | None:
-    """Return what `error` hides: the exception of a signal, such as KeyboardInterrupt.
+    """Return the exception of a signal (such as KeyboardInterrupt) that `error` hides, if any.
 
-    When one comes while a pipeline or a transaction ends, psycopg or Django raises an error of its own
-    in its place. What was `handled` before is none of it.
+    If one is raised while a pipeline or a transaction ends, psycopg or Django raises an error of
+    its own instead. The exception that was being `handled` before does not count.
     """
     cause = error.__context__
     while cause is not None and cause is not handled:
@@ -282,7 +282,7 @@ def _cursor(prepared: bool) -> Any:
     return dialects.current().prepared_cursor() if prepared else connection.cursor()
 
 
-# Kept: closing or collecting one would end the parent's session.
+# Connections of the parent process, kept because closing or collecting one would end its session.
 _inherited: list[BaseDatabaseWrapper] = []
 
 

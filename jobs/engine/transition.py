@@ -22,13 +22,13 @@ from jobs.engine.outcomes import (
 from jobs.engine.steps import to_json
 from jobs.states import MAX_DEATHS, QUARANTINE_DEATHS, AttemptEnd, DeadReason, Status
 
-# Snoozed to a time that is past, or for none, a job would run in a loop and fill its history.
+# Otherwise a job snoozed to a past time, or for 0 seconds, would loop and fill its history.
 SHORTEST_SNOOZE_SECONDS = 1.0
 NO_FAILURE = Failure("", "")
 
 
 class Transition(NamedTuple):
-    """The end of one attempt, in terms of the tables. Of a job that is over, `delay` is unused."""
+    """The end of one attempt, in terms of the tables. `delay` is used for pending jobs only."""
 
     job: Claim | InFlightJob
     status: Status
@@ -38,23 +38,23 @@ class Transition(NamedTuple):
     # Written to the row; None keeps what is stored.
     error: str | None = None
     result: str | None = None
-    # When a pending job is due: at a time that lies ahead, else in so many seconds, or (both None) as
-    # before.
+    # When a pending job is due: at `due` if that is in the future, else in `delay` seconds, or
+    # (both None) as before.
     due: datetime | None = None
     delay: float | None = None
     refund: int = 0
     died: bool = False
     # Whether a requested cancel ends the job here.
     cancelable: bool = False
-    # Of the dead letter to open; None opens none.
+    # Reason and failure of the dead letter to open, if any.
     dead_letter: tuple[DeadReason, Failure] | None = None
     # Whether a job that is pending again counts as retried.
     retried: bool = False
-    # Whether the handler started; None of `begun_ago`: the row says when.
+    # Whether the handler started; if `begun_ago` is None, the row says when.
     started: bool = False
     begun_ago: float | None = None
     ran_seconds: float | None = None
-    # What its breaker learns.
+    # What the type's breaker counts.
     outcome: Outcome | None = None
 
     def canceled(self) -> Transition:
@@ -116,7 +116,7 @@ def result_json(completed: Completed) -> str:
     Raises:
         NotStorable: it cannot be stored.
     """
-    # Encoded anew it might differ: other threads may change what a handler returned.
+    # Encoding again could differ, because other threads may change what a handler returned.
     return completed.text or to_json(completed.result)
 
 

@@ -16,7 +16,7 @@ from jobs.models import ConcurrencyLock
 from jobs.models.limits import JOB_HOLDER
 from tenants.models import Firm
 
-# If a holder dies, its lock stays until its time is over; whoever needs it longer renews it.
+# If a holder dies, its lock stays until it expires; code that needs it longer renews it.
 MAX_TTL_SECONDS = 7 * 86_400
 # The resolution of SQLite's clock.
 MIN_TTL_SECONDS = 0.001
@@ -62,17 +62,17 @@ def acquire_lock(
 
 
 def release_lock(lock: ConcurrencyLock) -> bool:
-    """Free the lock. False: it expired and somebody else took it, or it is gone.
+    """Free the lock; return False if it expired and somebody else took it, or if it is gone.
 
     Raises:
-        LockInvalid: it is none.
+        LockInvalid: `lock` is no lock.
     """
     held, params = _held_sql(lock)
     return in_transaction(lambda: run(f"DELETE FROM jobs_concurrencylock WHERE {held}", params)) > 0
 
 
 def renew_lock(lock: ConcurrencyLock, ttl_seconds: float) -> bool:
-    """Extend the lock to `ttl_seconds` from now. False: it is no longer held.
+    """Extend the lock to `ttl_seconds` from now; return False if it is no longer held.
 
     Raises:
         LockInvalid: the time is refused, or it is no lock.
@@ -94,7 +94,7 @@ def _held_sql(lock: object) -> tuple[str, list[object]]:
     """Return the condition, and its parameters, that nobody has taken the lock since.
 
     Raises:
-        LockInvalid: it is none; `acquire_lock` returns None while another holds the key.
+        LockInvalid: `lock` is no lock; `acquire_lock` returns None while another holds the key.
     """
     if not isinstance(lock, ConcurrencyLock):
         message = f"must be what acquire_lock returned, not {type(lock).__name__}"

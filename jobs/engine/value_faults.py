@@ -9,7 +9,7 @@ from jobs.errors import Fault
 
 
 def number_faults(name: str, number: object, least: int, most: int) -> list[Fault]:
-    """Return what is wrong with a whole number. True and 2.0 are none."""
+    """Return what is wrong with a whole number. True and 2.0 are not accepted."""
     if not isinstance(number, int) or isinstance(number, bool):
         return [Fault(name, "wrong_type", "must be a whole number")]
     if not least <= number <= most:
@@ -28,10 +28,10 @@ def seconds_faults(name: str, seconds: object, least: float, most: float) -> lis
 
 
 def moment_faults(name: str, moment: object) -> list[Fault]:
-    """Return what is wrong with a time. A date is none."""
+    """Return what is wrong with a time. A date is not accepted."""
     if not isinstance(moment, datetime):
         return [Fault(name, "wrong_type", "must be a datetime")]
-    # A tzinfo may know no offset: for the databases such a time has no zone.
+    # A tzinfo may return no offset; the databases treat such a time as one without a zone.
     if moment.utcoffset() is None:
         return [Fault(name, "naive_time", "must carry a time zone")]
     if not is_in_range(moment):

@@ -22,11 +22,11 @@ from jobs.conf import listen_database_url
 CHANNEL = "mailroom_jobs"
 # NOTIFY takes a lock on the whole database at commit, so each process limits its rate.
 NOTIFY_INTERVAL_SECONDS = 0.02
-# A statement about to run may notify this much earlier, or a second statement would right after it.
+# A statement about to run may notify this much earlier, so that no second one has to right after.
 NOTIFY_AHEAD_SECONDS = 0.005
-# What LISTEN_DATABASE_URL does not say about timeouts is taken from the main database.
+# Timeouts that LISTEN_DATABASE_URL does not set are taken from the main database.
 TIMEOUTS = ("connect_timeout", "tcp_user_timeout", "keepalives_idle", "keepalives_interval")
-# Id, firm, priority, category and type. More digits than these are no firm's number.
+# Id, firm, priority, category and type. No firm's id has more digits than these.
 ANNOUNCEMENT = re.compile(
     r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) ([0-9]{1,18}) ([0-9]) (\S+) (\S+)"
 )
@@ -54,7 +54,7 @@ class AnnouncedJob(NamedTuple):
     def from_text(cls, text: str) -> AnnouncedJob | None:
         """Return the job that a notification names; None where it only says that there is work.
 
-        Anybody who may connect can notify: a text of another form is a mere hint.
+        Anybody who may connect can notify, so a text of another form is only a hint.
         """
         named = ANNOUNCEMENT.fullmatch(text)
         if named is None:
@@ -104,7 +104,7 @@ def notify_sql(alias: str) -> str:
 
 
 def notify_is_due(category: str, *, ahead: float = 0.0) -> bool:
-    """Say whether this process may notify the workers of a category again, or will `ahead`."""
+    """Say whether this process may notify a category's workers, now or in `ahead` seconds."""
     notified_at = _last_notified.get(category)
     return notified_at is None or time.monotonic() + ahead - notified_at >= NOTIFY_INTERVAL_SECONDS
 

@@ -33,8 +33,8 @@ __all__ = [
 
 @cache
 def current() -> Dialect:
-    """Return the dialect of the default database, which stays what it is."""
-    # The other one's database driver is not loaded.
+    """Return the dialect of the default database, which never changes."""
+    # Imported here, so that the other database's driver is not loaded.
     if connection.vendor == "postgresql":
         from jobs.engine.dialects.postgresql import PostgresDialect
 

@@ -23,13 +23,14 @@ class Answer(NamedTuple):
     touched: int
 
 
-# Longer than any of the engine's own transactions locks a row that others need, and less than
-# PostgreSQL's `deadlock_timeout`: whoever the engine keeps waiting is never told of a deadlock. The
-# short one is for what is tried again, and must not delay others.
+# Longer than any engine transaction locks a row that others need, and shorter than PostgreSQL's
+# `deadlock_timeout`, so that nobody who waits for the engine gets a deadlock error. The short one
+# is for work that is tried again and must not delay others.
 LOCK_TIMEOUT_MILLISECONDS, SHORT_LOCK_TIMEOUT_MILLISECONDS = 100, 10
 
-# PostgreSQL would plan a prepared statement again each time, for a small gain. And it would compile
-# a claim, as the limits that are hardly ever looked up make its plan look costly: 130 ms each time.
+# Otherwise PostgreSQL would plan a prepared statement again each time, for a small gain. It would
+# also compile a claim (130 ms each time), because the limits, which are hardly ever looked up, make
+# its plan look costly.
 PLANNER_SETTINGS = {"plan_cache_mode": "force_generic_plan", "jit": "off"}
 
 # The time at which the test kit has stopped the clock (`engine.clock`), None while it runs.
@@ -82,7 +83,7 @@ class Dialect(ABC):
     for_key_share: str
     # The end of a SELECT that locks its rows and skips those that others have locked.
     skip_locked: str
-    # Whether rows that meet one of two conditions are grouped through an index for each.
+    # Whether one query with `a OR b` reads an index for each of the two conditions.
     combines_indexes: bool
     # Casts a text expression to the type of a JSON column.
     json_cast: str
@@ -154,7 +155,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def json_text_sql(self, column: str) -> str:
-        """Return the expression for a JSON column as text, so that one parser reads both."""
+        """Return the expression for a JSON column as text, to be parsed alike on both databases."""
 
     @abstractmethod
     def job_of_holder_sql(self, holder: str) -> str:
@@ -187,7 +188,7 @@ class Dialect(ABC):
         """
 
     def claimed_columns_sql(self, job: str = "") -> str:
-        """Return CLAIM_COLUMNS and what `read_claimed` makes the rest of a claim of.
+        """Return CLAIM_COLUMNS, then the columns that `read_claimed` makes the rest of a claim of.
 
         `job` is the table's alias and a dot.
         """
@@ -220,7 +221,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def read_claimed(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return rows of `claimed_columns_sql` as Python has them, with no wait below 0."""
+        """Return rows of `claimed_columns_sql` as Python values, with no wait below 0."""
 
     @abstractmethod
     def row_sql(self, alias: str, columns: dict[str, Column]) -> str:
@@ -257,8 +258,8 @@ class Dialect(ABC):
     def execute_alone(self, database: Any, statement: Statement, *, fixed: bool) -> Answer:
         """Run one statement as its own transaction, or in the open one.
 
-        `fixed`: its text is one of a few, and the connection may keep it for ever. SQLite does not
-        know how many rows a statement touched that returns any.
+        `fixed` means that its text is one of a few, so that the connection may keep it prepared. On
+        SQLite the number of rows is unknown for a statement that returns any.
         """
 
     @abstractmethod
@@ -282,7 +283,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def is_lock_timeout(self, error: Exception) -> bool:
-        """Say whether this database error is that time limit."""
+        """Say whether this database error means that a lock was not granted in time."""
 
     @abstractmethod
     def is_transient(self, error: Exception) -> bool:

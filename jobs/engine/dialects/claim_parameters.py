@@ -20,9 +20,9 @@ class Range(NamedTuple):
 
 
 def firm_ranges(priority: int, after: int, until: int) -> list[Range]:
-    """Return the ranges that lead from `after` to `until`, past the highest id where need be.
+    """Return the ranges that lead from `after` to `until`, wrapping around at the highest id.
 
-    Where both are the same, that is every firm.
+    If both are the same, the ranges cover every firm.
     """
     if after < until:
         return [Range(priority, after, until)]
@@ -43,12 +43,12 @@ class ClaimFilter:
     """The condition that a job (alias `q`) may be claimed now.
 
     `categories` and `job_types` are those it names; none means all. `blocked` and `capped` are
-    conditions on a firm (alias `firm`) that spare the scan of its jobs: none may start, or only
-    those that were admitted.
+    conditions on a firm (alias `firm`) that spare the scan of its jobs, because none of them may
+    start, or only admitted ones.
     """
 
     sql: str
-    # Statements are cached by filter, whatever the values.
+    # Not compared, because statements are cached by filter, whatever the values.
     params: tuple[Any, ...] = field(compare=False)
     categories: tuple[str, ...]
     job_types: tuple[str, ...]
@@ -68,7 +68,7 @@ BEGINNING = Position(datetime(1, 1, 1, tzinfo=UTC), UUID(int=0))
 
 
 class Quota(NamedTuple):
-    """How many jobs to take of a firm: of a capped one only admitted jobs, else those behind `after`."""
+    """How many jobs to take of a firm: admitted ones if it is capped, else those after `after`."""
 
     firm_id: int
     jobs: int

@@ -48,22 +48,23 @@ def _opening_sql(
     if lock_timeout_ms is not None:
         settings["lock_timeout"] = f"{lock_timeout_ms}ms"
     if server_version >= HAS_TRANSACTION_TIMEOUT:
-        # A frozen process would keep its row locks: inside a pipeline a transaction is not idle, so
-        # idle_in_transaction_session_timeout does not end it.
+        # Otherwise a frozen process would keep its row locks: inside a pipeline a transaction is
+        # not idle, so idle_in_transaction_session_timeout does not end it.
         settings["transaction_timeout"] = f"{timeout_seconds * 1000:.0f}ms"
     calls = (f"set_config('{name}', '{value}', true)" for name, value in settings.items())
     return f"SELECT {', '.join(calls)}"
 
 
 def _is_watched(database: Any) -> bool:
-    """Say whether somebody wants to see each statement."""
+    """Say whether statements are logged or wrapped, which only Django's cursors do."""
     return bool(database.queries_logged or database.execute_wrappers)
 
 
 def _pipeline(database: Any) -> Pipeline:
-    """Return the connection's; it knows what is prepared there.
+    """Return the connection's pipeline, which knows what is prepared there.
 
-    Kept with psycopg's connection: Django's may get another of a pool, and this one again.
+    It is kept with psycopg's connection, because Django's may take another from a pool, and later
+    this one again.
     """
     client = database.connection
     kept: Pipeline | None = getattr(client, "engine_pipeline", None)
@@ -84,7 +85,7 @@ class PostgresDialect(Dialect):
     materialized = "MATERIALIZED"
     subquery_fence = "OFFSET 0"
     has_pipelines = True
-    # About 20 ms.
+    # A claim of this size takes about 20 ms.
     largest_claim = 2000
 
     def live_now_sql(self) -> str:
@@ -198,7 +199,7 @@ class PostgresDialect(Dialect):
         self, statements: Sequence[Statement], *, lock_timeout_ms: int | None = None
     ) -> list[tuple[Any, ...]]:
         """Send all statements before reading any result."""
-        # The proxy `connection` would search for it at each attribute.
+        # The proxy `connection` would look up the connection at each attribute.
         database: Any = connections[DEFAULT_DB_ALIAS]
         if database.in_atomic_block:
             return self._fetch_each(statements)
@@ -213,9 +214,10 @@ class PostgresDialect(Dialect):
         return [row for answer in answers for row in answer.rows]
 
     def execute_alone(self, database: Any, statement: Statement, *, fixed: bool) -> Answer:
-        """Send it past Django's and psycopg's cursors, which take longer than the rest, where it may.
+        """Bypass Django's and psycopg's cursors, which take longer than all the rest, if possible.
 
-        In a transaction it may not: what was prepared may be deallocated there, and one error ends it.
+        It is not possible in a transaction: prepared statements may be deallocated there, and one
+        error ends it.
         """
         connect(database)
         is_idle = database.connection.info.transaction_status == TransactionStatus.IDLE
@@ -249,7 +251,7 @@ class PostgresDialect(Dialect):
         return f"SELECT {answers}", params
 
     def rls_bypass_sql(self, alias: str) -> str:
-        """Set it for the statement. OFFSET 0 keeps a condition from being evaluated before it."""
+        """Set the bypass; OFFSET 0 keeps conditions from being evaluated before it."""
         return f"(SELECT set_config('{ENGINE_SETTING}', 'on', true) OFFSET 0) AS {alias}"
 
     def then_end_rls_bypass_sql(self, writing: str) -> str:
@@ -261,11 +263,11 @@ class PostgresDialect(Dialect):
 
     def prepared_cursor(self) -> Any:
         """Return a cursor that binds on the server, and prepares where DATABASES allows it."""
-        # The proxy `connection` would search for it at each attribute.
+        # The proxy `connection` would look up the connection at each attribute.
         return postgresql_cursors.prepared_cursor(connections[DEFAULT_DB_ALIAS])
 
     def kept_cursor(self, database: Any) -> Any:
-        """Return the connection's one."""
+        """Return the cursor that the connection keeps."""
         return postgresql_cursors.kept_cursor(database)
 
     def up_longer_than_sql(self, seconds: float) -> str:

@@ -1,8 +1,8 @@
 """PostgreSQL's statements of a claim: the scan for firms with work, and the take of their jobs.
 
 A claim restricted to some categories or types reads the index `job_lane`, which keeps each lane
-(category and type) apart. Any other reads `job_claim`. Of a capped firm only admitted jobs may be
-claimed, which are few: those are read by `job_admitted`, however many jobs the firm has waiting.
+(category and type) apart. Any other reads `job_claim`. Of a capped firm only its few admitted jobs
+may be claimed: they are read by `job_admitted`, however many jobs the firm has waiting.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from jobs.engine.dialects.base import Column, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, Quota, Range, named_sql
 from jobs.states import QUARANTINE_DEATHS
 
-# A loose index scan: from each firm with ready jobs to the next, range after range, until enough
-# firms have work or the priority of those that have is behind. OFFSET 0 keeps the planner from
-# merging the parts: each is evaluated once a firm, and the next firm is found by plain values,
-# which is all that row level security lets into an index condition. As scalar subqueries, `next`
-# and `first` cannot become a scan of the backlog. Each is ordered as its index is, to the end: any
-# other index would have to sort, so the planner never picks one that holds finished jobs too.
+# A loose index scan: it goes from each firm with ready jobs to the next, range after range, until
+# enough firms have work or the priority at which some had work ends. OFFSET 0 keeps the planner
+# from merging the parts: each is evaluated once per firm, and the next firm is found by plain
+# values, because row level security allows nothing else in an index condition. As scalar
+# subqueries, `next` and `first` cannot become a scan of the backlog. Each is ordered by all columns
+# of its index: any other index would have to sort, so the planner never picks one that holds
+# finished jobs too.
 FIRMS_SQL = """
 WITH RECURSIVE {lanes}ranges AS (
     SELECT %s::smallint[] AS priority, %s::bigint[] AS after, %s::bigint[] AS until
@@ -79,8 +80,8 @@ FROM picked
 WHERE j.job_id = picked.job_id
 RETURNING {columns}
 """
-# Asks again whether the firm is blocked or capped: that may have changed since the scan, and
-# otherwise all its jobs would be read to find none.
+# Checks again whether the firm is blocked or capped, because that may have changed since the scan.
+# Otherwise all its jobs would be read to find none.
 PICK_SQL = """
 SELECT q.job_id, q.scheduled_at FROM jobs_jobqueue q
 WHERE q.ready{in_lane} AND q.priority = %s AND q.firm_id = firm.firm_id
@@ -98,7 +99,7 @@ SELECT one.job_id FROM ({picks}) AS one
 ORDER BY one.scheduled_at, one.job_id LIMIT firm.jobs
 """
 
-# The lanes that have ready jobs, by another loose index scan, and of these the wanted ones.
+# Another loose index scan finds the lanes that have ready jobs; `lane` keeps the wanted ones.
 LANES_SQL = """ready_lane (category, job_type) AS (
     (SELECT q.category, q.job_type FROM jobs_jobqueue q
      WHERE q.ready ORDER BY q.category, q.job_type LIMIT 1)
@@ -206,7 +207,7 @@ def _least(column: str, query: str, lanes: str) -> str:
 
 
 def _lanes(wanted: ClaimFilter) -> Statement:
-    """Return the common table expressions of the lanes; nothing where the claim has none."""
+    """Return the common table expressions of the lanes; nothing if the claim is not restricted."""
     if not (wanted.categories or wanted.job_types):
         return "", []
     named, params = named_sql("ready_lane", wanted.categories, wanted.job_types)

@@ -1,4 +1,4 @@
-"""The cursors of the engine on PostgreSQL: they prepare at the first use, never, or as psycopg decides."""
+"""The engine's cursors on PostgreSQL: they prepare at first use, never, or as psycopg decides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from psycopg.pq import Format
 
 
 class PreparingCursor(ServerBindingCursor):
-    """Prepares at the first use, if it may at all: planning a statement takes longer than running it."""
+    """Prepares at first use if allowed, because planning takes longer than running a statement."""
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
         """Prepare, then run."""
@@ -27,19 +27,20 @@ class LoggedCursor(ServerBindingCursor):
 
 
 def connect(database: Any) -> None:
-    """Connect, where there is no connection or it is lost.
+    """Connect if there is no connection or it is lost.
 
-    Not in a transaction: its end has to say that what it wrote is lost.
+    A connection lost in a transaction stays closed, so that the transaction's end reports the loss
+    of its writes.
     """
     database.close_if_health_check_failed()
     if database.connection is not None and database.connection.closed and database.autocommit:
-        # A statement before it was interrupted.
+        # An earlier statement was interrupted.
         database.close()
     database.ensure_connection()
 
 
 def prepared_cursor(database: Any) -> Any:
-    """Return a new one, of the class that Django's own method has no choice of."""
+    """Return a new cursor, of a class that Django's own method cannot be told to use."""
     connect(database)
     kind = LoggedCursor if database.queries_logged else ServerBindingCursor
     cursor: Any = cast("Any", kind)(database.connection)
@@ -50,7 +51,7 @@ def prepared_cursor(database: Any) -> Any:
 
 
 def kept_cursor(database: Any) -> Any:
-    """Return the connection's one: psycopg keeps in it how the last statement is encoded."""
+    """Return the connection's kept cursor: psycopg remembers in it how to encode the statement."""
     if database.queries_logged:
         return prepared_cursor(database)
     connect(database)

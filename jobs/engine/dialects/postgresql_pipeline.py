@@ -1,7 +1,7 @@
 """Sends several statements in one message, as one transaction, and reads their answers.
 
-psycopg's own pipeline sends each statement by itself and asks the socket before each, which costs a
-claim's few statements more than all the rest, and wakes the server as often.
+psycopg's own pipeline sends each statement by itself and polls the socket before each. For the few
+statements of a claim that costs more than all the rest, and wakes the server for each of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLACEHOLDER = re.compile("%(.)")
 class Pipeline:
     """Runs statements on one connection, and knows what was prepared there.
 
-    Their texts are kept, so they must hardly ever change.
+    The statements' texts are kept, so they must hardly ever change.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
@@ -41,24 +41,25 @@ class Pipeline:
         """Run these as one transaction, with none open; return the answer to each.
 
         Raises:
-            psycopg.Error: nothing was written, or nobody knows, for the connection was lost.
+            psycopg.Error: nothing was written; or the connection was lost, and nobody knows.
         """
         with self.connection.lock:
             try:
                 try:
                     return self.connection.wait(self._run(statements))
                 except (InvalidSqlStatementName, FeatureNotSupported):
-                    # After a rollback psycopg deallocates all that is prepared; and a migration can
-                    # change what a statement returns. Nothing was written.
+                    # After a rollback psycopg deallocates all prepared statements, and a migration
+                    # can change what a statement returns. Nothing was written, so the statements
+                    # are sent again.
                     self._known.clear()
                     return self.connection.wait(self._run(statements))
             finally:
                 if self._client.pipeline_status != pq.PipelineStatus.OFF:
-                    # It was interrupted: answers are still to come.
+                    # The run was interrupted, so answers are still to come.
                     self.connection.close()
 
     def _run(self, statements: Sequence[Statement]) -> PQGen[list[Answer]]:
-        # Before anything is sent: a value may be refused.
+        # Encoded before anything is sent, because a value may be refused.
         encoded = [self._encoded(sql, params) for sql, params in statements]
         self._client.enter_pipeline_mode()
         prepared = [self._send(one) for one in encoded]
@@ -74,7 +75,7 @@ class Pipeline:
                 self._check(next(results))
                 one.known.names[one.types] = name
             answers.append(one.known.load(self._check(next(results))))
-        # They are committed after the last: an error then comes as one more result.
+        # The commit comes after the last statement; its error is one more result.
         for result in results:
             self._check(result)
         return answers
@@ -86,10 +87,10 @@ class Pipeline:
         return known.encoded(params)
 
     def _send(self, one: _Encoded) -> bytes | None:
-        """Send it, and before it what prepares it: then return its new name."""
+        """Send the statement, after preparing it if necessary: then return its new name."""
         query, client = one.known.query, self._client
         if self.connection.prepare_threshold is None:
-            # Behind a pooler, which gives each transaction another session.
+            # A pooler gives each transaction another session, so nothing is prepared.
             client.send_query_params(query, one.values, one.types, one.formats, Format.BINARY)
             return None
         name, new = one.known.names.get(one.types), None
@@ -104,7 +105,7 @@ class Pipeline:
         results: list[PGresult] = []
         while True:
             ends = 0
-            # One end follows each result. Two in a row: nothing more has come.
+            # A None follows each result. Two in a row mean that nothing more has arrived.
             while ends < 2 and not self._client.is_busy():
                 result = self._client.get_result()
                 if result is None:

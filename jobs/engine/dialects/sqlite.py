@@ -32,7 +32,7 @@ RETURNING {columns}
 """
 
 
-# Columns whose values JSON has no type for, or another than SQLite.
+# Types that JSON does not have, or that SQLite stores differently.
 CONVERTED = frozenset({Column.UUID, Column.TIME, Column.BOOLEAN})
 
 
@@ -46,7 +46,7 @@ class SqliteDialect(Dialect):
     combines_indexes = False
     json_cast = ""
     has_pipelines = False
-    # Nobody else writes during a claim.
+    # Fewer than on PostgreSQL, because nobody else can write during a claim.
     largest_claim = 500
     materialized = ""
     subquery_fence = ""
@@ -117,13 +117,13 @@ class SqliteDialect(Dialect):
         return moment.replace(tzinfo=UTC)
 
     def claimed_column_sql(self, column: str) -> str:
-        """Return an expression: columns of these types would be parsed by functions of Django's."""
+        """Return an expression, because Django's functions would parse a column of these types."""
         if column.endswith("scheduled_at"):
             return f"{column} || ''"
         return f"+{column}" if column.endswith("admitted") else column
 
     def is_set_sql(self, column: str) -> str:
-        """Return the column: whether it IS NULL, SQLite answers wrongly there."""
+        """Return the column itself, because SQLite evaluates IS NULL wrongly in RETURNING."""
         return column
 
     def read_claimed(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -137,7 +137,7 @@ class SqliteDialect(Dialect):
         return self.read_uuid(job_id), *columns, self.read_time(due), *flags, *times
 
     def next_token_sql(self, rows: int = 1, number: str = "1") -> str:
-        """Raise the counter by as many tokens and return those of the rows."""
+        """Raise the counter by `rows`, and return the expression for each row's token."""
         return f"({self._raise_counter(rows) - rows} + {number})"
 
     def _raise_counter(self, count: int) -> int:
@@ -252,11 +252,11 @@ class SqliteDialect(Dialect):
             return Answer(cursor.fetchall(), cursor.rowcount)
 
     def prepared_cursor(self) -> Any:
-        """Return the sqlite3 module's, which keeps compiled statements."""
+        """Return the sqlite3 module's cursor, which keeps compiled statements."""
         return self.kept_cursor(transaction.get_connection())
 
     def kept_cursor(self, database: Any) -> Any:
-        """Return a new one, which costs next to nothing; Django's where it records statements."""
+        """Return a new cursor, which costs next to nothing: Django's if it records statements."""
         if database.execute_wrappers or database.queries_logged:
             return database.cursor()
         return ModuleCursor(database)

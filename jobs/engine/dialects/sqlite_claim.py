@@ -37,8 +37,8 @@ WHERE firm.firm_id IS NOT NULL AND NOT {blocked} AND CASE WHEN {capped} THEN (
 ) END
 LIMIT %s
 """
-# The next lane with ready jobs, in two statements: one with (category, job_type) > (…, …) would begin
-# at the entries of the lane before and read all of them.
+# The next lane with ready jobs, by two statements, because one with (category, job_type) > (…, …)
+# would read all entries of the lane before.
 NEXT_TYPE_SQL = """
 SELECT q.category, q.job_type FROM jobs_jobqueue q
 WHERE q.ready AND q.category = %s AND q.job_type > %s ORDER BY q.job_type LIMIT 1

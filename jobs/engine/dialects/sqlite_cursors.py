@@ -1,4 +1,4 @@
-"""A cursor of the sqlite3 module for the engine's statements, whose text is long and hardly ever changes."""
+"""A cursor of the sqlite3 module for the engine's statements: long texts that rarely change."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Self
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-# As Django finds them.
+# The pattern that Django uses.
 PARAMETER = re.compile(r"(?<!%)%s")
 
 
 class ModuleCursor:
-    """Runs statements past Django, which takes longer over the text of a claim than SQLite over its work."""
+    """Bypasses Django, which takes longer to process a claim's text than SQLite to run it."""
 
     def __init__(self, database: BaseDatabaseWrapper) -> None:
         database.ensure_connection()
@@ -31,7 +31,7 @@ class ModuleCursor:
 
     def execute(self, sql: str, params: Sequence[Any]) -> None:
         """Run a statement with Django's placeholders; raises Django's errors."""
-        # As Django's does: it would take what is never committed.
+        # As Django's cursor does; otherwise SQLite would accept writes that are never committed.
         self._database.validate_no_broken_transaction()
         with self._errors:
             self._cursor.execute(_with_own_placeholders(sql), params)

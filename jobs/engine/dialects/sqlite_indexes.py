@@ -1,7 +1,7 @@
 """Spells the conditions of SQLite's partial indexes as the engine's statements do.
 
-Statements name these indexes, and SQLite takes an index for a statement only where the condition
-is a term of it, word for word: `WHERE q.ready`. Django 6.1 began to create `WHERE "ready" = 1`.
+Statements name these indexes, but SQLite uses a partial index only if the statement contains its
+condition word for word: `WHERE q.ready`. Django 6.1 began to create `WHERE "ready" = 1`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CONDITION = " WHERE "
 
 
 def spell_conditions(using: str, **_: Any) -> None:
-    """Create anew the indexes whose condition is spelled otherwise; after each migration."""
+    """Recreate the indexes whose condition is spelled differently; called after each migration."""
     connection = connections[using]
     if connection.vendor != "sqlite":
         return
