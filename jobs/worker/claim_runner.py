@@ -1,4 +1,4 @@
-"""Runs one claim: its handler, by the kind of runner its type needs, and what came of it."""
+"""Runs claims: calls the handler by the kind of runner that its type needs; returns its outcome."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ EXPIRED = Released("expired before it began")
 LEASE_LOST = Released("lease lost")
 
 
-# Run times of the same kind of job differ by this factor.
+# Jobs count as equally short if their run times differ by less than this factor.
 SIMILAR = 2.0
-# Outcomes of short jobs are handed over together, those of this time.
+# Outcomes of short jobs are handed over together, once in this time.
 COLLECT_SECONDS = 0.01
 
 
@@ -48,7 +48,7 @@ class ClaimRunner:
         self._observe = observe
         self._release = release
         self._abandoned = False
-        # As found at the last batch.
+        # What `is_watched()` returned for the last batch.
         self._watched: bool | None = None
 
     def abandon(self) -> None:
@@ -58,7 +58,7 @@ class ClaimRunner:
     def run_batch(self, batch: Batch, submit: Callable[[Sequence[Settlement]], None]) -> None:
         """Run the claims of a batch in order; pass their outcomes to `submit`."""
         self._watched = is_watched()
-        # Of such jobs one thread runs at a time: they do not wait for anything.
+        # Batches of such short jobs run one at a time, because their jobs do not wait for anything.
         if batch.most < SIMILAR and len(batch.claims) > 1:
             with self._state.turns.running_batch():
                 self._run_claims(batch, submit)
@@ -80,7 +80,7 @@ class ClaimRunner:
                     submit(batch.take_outcomes())
 
     def run(self, claim: Claim, process: IsolatedProcess | None = None) -> Settlement | None:
-        """Run the handler; None: it was not started, and its claim is released."""
+        """Run the handler; return None if it was not started, and its claim was released."""
         lease = self._state.lease
         began_at = time.monotonic()
         if not lease.covers(claim) or not lease.trusted_at(began_at):
@@ -128,7 +128,7 @@ class ClaimRunner:
 
 
 def is_urgent(settlement: Settlement) -> bool:
-    """Say whether somebody may wait for what the job held, or it must not be tried again."""
+    """Say whether others may wait for what the job held, or the job must not be tried again."""
     claim = settlement.claim
     return (
         claim.lock_key is not None

@@ -1,4 +1,4 @@
-"""Claims jobs for the worker, and gives back those of which the answer was lost."""
+"""Claims jobs for the worker, and gives back claims whose response was lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jobs.worker.state import SharedState
 class Claimer:
     """Claims jobs of these categories and types; empty means all.
 
-    `claimed` counts them. `in_doubt`: a claim may be committed of which the answer was lost.
+    `claimed` counts the jobs. `in_doubt`: a claim whose response was lost may be committed.
     """
 
     def __init__(
@@ -42,16 +42,16 @@ class Claimer:
         self._fair_share = FairShare()
 
     def claim(self, wanted: int) -> list[Claim]:
-        """Claim up to that many jobs; an empty answer means that there are no more.
+        """Claim up to `wanted` jobs; an empty list means that there are no more.
 
-        Quarantined ones are left where they are until the pool has room for one.
+        Quarantined jobs are not claimed until the pool has room for one.
 
         Raises:
-            DatabaseError: some may be claimed or none.
+            DatabaseError: the claim failed; some jobs may be claimed nevertheless.
         """
         in_doubt = self.in_doubt and self.release_lost()
         self.in_doubt = True
-        # Without room they would be given back, again and again.
+        # Without room, quarantined jobs would be claimed and given back again and again.
         quarantined = self._pool.has_room_for_quarantined
         with CLAIM_SECONDS.time(), self._state.turns.working():
             claims = self._claim_announced(quarantined) or claim(
@@ -68,7 +68,7 @@ class Claimer:
         return claims
 
     def release_lost(self) -> bool:
-        """Release the claims of which the answer was lost; True while a caller has some locked."""
+        """Release claims whose response was lost; return True while others lock some of them."""
         known = self._pool.known_tokens() | self._completer.known_tokens()
         lost, left = release_lost(self._state.worker_id, known)
         emit_released(lost)
@@ -78,7 +78,7 @@ class Claimer:
     def _claim_announced(self, quarantined: bool) -> list[Claim]:
         """Claim the job that the last notification named.
 
-        Only while a thread is left for what comes before it, which the next claim finds.
+        Only while another thread is left for jobs that come before it, which the next claim finds.
         """
         announced = self._listener.take_announced()
         if announced is None or self._pool.ready_threads < 2:

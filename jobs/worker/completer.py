@@ -1,10 +1,11 @@
 """Writes outcomes in batches, and publishes them, each on a thread of its own.
 
-An outcome is written at once when the completer is idle; during a write the next batch collects by
-itself. What handlers have committed in transactions of their own is published only, so it waits for
-more. When many came at once it waits a moment for more, as a large batch costs little more than a
-small one, but not when somebody may wait for what one of the jobs held, nor when nothing runs that
-could bring more. A full buffer blocks the handlers' threads: the database sets the pace.
+An idle completer writes an outcome at once; during a write the next batch collects. Outcomes that
+handlers committed in their own transactions only need to be published, so they wait for more. If
+many outcomes came at once, the completer also waits a moment for more, because a large batch costs
+little more than a small one. It does not wait if others may need what one of the jobs held, nor if
+no handler runs that could bring more. A full buffer blocks the handlers' threads, so that the
+database sets the pace.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ COLLECT_SECONDS = 0.1
 # With this many batches unpublished, the completer waits for the publisher.
 MOST_UNPUBLISHED = 4
 # Outcomes of jobs that another transaction has locked: how many may wait, how often they are tried,
-# and how long the end of the worker waits for them. What is left then is left to the lease.
+# and how long a stopping worker waits for them. The jobs of the others are rescued later.
 MOST_LOCKED = 1000
 RETRY_LOCKED_SECONDS = 0.5
 LOCKED_AT_END_SECONDS = 5.0
@@ -49,14 +50,14 @@ class Completer:
         # By lease token, which is unique to a claim.
         self._buffer: dict[int, Settlement] = {}
         self._writing: dict[int, Settlement] = {}
-        # Until they are stored; all are tried again at this monotonic time.
+        # Outcomes of locked jobs, until they are stored; all are tried again at `_retry_at`.
         self._locked: dict[int, Settlement] = {}
         self._retry_at = 0.0
         self._changed = threading.Condition(threading.RLock())
         # How many outcomes the thread waits for; 0 while it writes.
         self._awaited = 0
         self._urgent = False
-        # Whether an outcome of the buffer is to be written; what handlers have committed is not.
+        # Whether the buffer has an outcome to write; those committed by handlers are not written.
         self._writes = False
         self._awaits_writes = False
 
@@ -82,7 +83,7 @@ class Completer:
                 self._changed.notify_all()
 
     def expect_no_more(self) -> None:
-        """Write what is there at once: no handler runs that could bring more."""
+        """Write the buffer at once, because no handler runs that could bring more."""
         with self._changed:
             if self._buffer:
                 self._urgent = True
@@ -106,7 +107,7 @@ class Completer:
 
     @property
     def idle(self) -> bool:
-        """Whether every outcome is stored that nobody keeps locked."""
+        """Whether every outcome is stored, except those of locked jobs."""
         with self._changed:
             return not self._buffer and not self._writing
 
@@ -138,7 +139,7 @@ class Completer:
         connection.close()
 
     def _next_batch(self) -> list[Settlement]:
-        """Wait for outcomes and take them; none at the worker's end, and to try locked ones again."""
+        """Wait for outcomes and take them; none at the worker's end, or if locked ones are due."""
         with self._changed:
             while not (self._buffer or self._may_retry_locked() or self._state.halt.is_set()):
                 self._await(1, RETRY_LOCKED_SECONDS if self._locked else 1.0)

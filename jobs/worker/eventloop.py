@@ -1,7 +1,7 @@
 """The worker's event loop, on a thread of its own, and the `async def` handlers on it.
 
-Each handler also occupies the pool thread that took its job, which waits meanwhile: one number
-bounds all handlers, and batches, timeouts and outcomes work alike for both kinds. A waiting thread
+Each handler also occupies the pool thread that took its job, which waits for it. So one number
+limits all handlers, and batches, timeouts and outcomes work alike for both kinds. A waiting thread
 costs a few kilobytes; it closes its database connection, which would cost more.
 """
 
@@ -30,13 +30,13 @@ from jobs.execution.executor import execute
 from jobs.worker.threads import Runner, StopReason
 
 Task = asyncio.Task[Any]
-# The heartbeat thread checks every 50 ms, so ten seconds at least. Checks are counted, not timed:
-# a process that was frozen finds its loop behind through no handler's fault.
+# The worker checks every 50 ms, so this takes at least ten seconds. Checks are counted, not timed,
+# because a process that was frozen finds its loop behind through no handler's fault.
 BLOCKED_CHECKS = 200
 
 
 class _SharedLoop(asyncio.SelectorEventLoop):
-    """The loop that all handlers share; none of them replaces its threads, or how it makes tasks."""
+    """The loop that all handlers share; no handler can replace its threads or its task factory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,10 +44,10 @@ class _SharedLoop(asyncio.SelectorEventLoop):
         super().set_default_executor(checked_threads())
 
     def set_task_factory(self, factory: object) -> None:
-        """Do nothing: tasks of all handlers would outlive them, or could not be made."""
+        """Do nothing: with another factory, tasks would outlive their handlers, or fail."""
 
     def set_default_executor(self, executor: object) -> None:
-        """Do nothing: every handler would use these threads, also when they have ended."""
+        """Do nothing: all handlers would use that executor, even after it has ended."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """Do nothing: a handler would end the threads of all others, for good."""
@@ -81,7 +81,7 @@ class EventLoop:
                 self._loop.call_soon_threadsafe(self._loop.stop)
 
     def blocking_task(self) -> Task | None:
-        """Return the task that blocks the loop, if one has for long; call it regularly."""
+        """Return the task that has blocked the loop for long, if any; call it regularly."""
         if self._loop is None:
             return None
         if not self._pinged:
@@ -101,7 +101,7 @@ class EventLoop:
         if self._loop is None:
             return
         while not self._stopping:
-            # It ends where a task of a handler raises one of these, or a handler stops the loop.
+            # run_forever() ends if a handler's task raises one of these, or stops the loop.
             with contextlib.suppress(SystemExit, KeyboardInterrupt):
                 self._loop.run_forever()
         self._loop.close()

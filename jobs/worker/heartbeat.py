@@ -31,17 +31,17 @@ from jobs.worker.running import PROCESSING_AFTER_SECONDS
 from jobs.worker.state import AWAY, Lease, Outage, SharedState, refresh_own_connection
 
 TICK_SECONDS = 0.05
-# ... of the watch over timeouts, while nothing runs.
+# The tick of the watch over timeouts while nothing runs.
 IDLE_TICK_SECONDS = 0.2
 RETRY_PROCESSING_SECONDS = 1.0
 CANCEL_CHECK_SECONDS = 1.0
-# How often a supervised worker shows life.
+# The pause between two signs of life of a supervised worker, and their least number in a lease.
 LIVENESS_SECONDS = 0.25
 LIVENESS_PER_LEASE = 16
 
 
 class Heartbeat:
-    """Keeps the lease alive. While a handler holds the interpreter's lock, the supervisor does."""
+    """Extends the lease. While a handler holds the interpreter's lock, the supervisor does."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Heartbeat:
     def start(self) -> None:
         """Register the worker, start the thread, and wait for its first heartbeat, or for a stop.
 
-        Until the thread has a connection, the lease could end while claimed jobs run.
+        Nothing is claimed before, because the lease could end while the thread has no connection.
 
         Raises:
             DatabaseError: the worker could not be registered.
@@ -78,9 +78,9 @@ class Heartbeat:
             self._has_beaten.wait(TICK_SECONDS)
 
     def wait_for_last(self) -> None:
-        """Wait for the heartbeat under way; after a halt none follows.
+        """Wait for a heartbeat that is under way; after a halt none follows.
 
-        One that finds its row deleted would register the worker anew.
+        A heartbeat that finds its row deleted would register the worker again.
         """
         with self._beating:
             pass
@@ -90,7 +90,7 @@ class Heartbeat:
         if register(replace(self._info, worker_id=lease.worker_id)):
             self._state.slots.name_worker(lease.worker_id)
             lease.extended(requested_at)
-        # If not, it was marked dead meanwhile: the next heartbeat replaces the lease.
+        # Otherwise the worker was marked dead in between: the next heartbeat replaces the lease.
 
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
@@ -106,7 +106,7 @@ class Heartbeat:
                     with self._beating:
                         if not self._state.halt.is_set():
                             self._beat()
-                    # One that failed is due at once: the outage paces it.
+                    # A heartbeat that failed stays due; the outage decides when it is tried again.
                     next_at = begun_at + pause
                     self._has_beaten.set()
                 self._mark_processing()
@@ -117,7 +117,7 @@ class Heartbeat:
         connection.close()
 
     def _show_life(self) -> None:
-        """Show life on a thread of its own: neither an outage nor a locked row may keep it."""
+        """Show life, on a thread of its own: neither an outage nor a locked row may delay it."""
         pause = min(LIVENESS_SECONDS, lease_seconds() / LIVENESS_PER_LEASE)
         slots = self._state.slots
         while not self._state.halt.wait(pause):
@@ -125,7 +125,7 @@ class Heartbeat:
             RESCUED.inc(slots.take_rescued())
 
     def _watch_deadlines(self) -> None:
-        """Watch timeouts on a thread of its own: an outage must not keep it, nor a handler's transaction on SQLite."""
+        """Watch timeouts on a thread of its own, which no outage or SQLite transaction delays."""
         pause = TICK_SECONDS
         while not self._state.halt.wait(pause):
             self._interrupt_overdue()
@@ -156,7 +156,7 @@ class Heartbeat:
             (self._drain if request == WorkerRequest.DRAIN else self._stop)()
 
     def _replace_lease(self, lost: Lease) -> None:
-        """Drop the work of a worker that was marked dead, and go on under a new id."""
+        """Drop the work of a worker that was marked dead, and continue under a new id."""
         emit(Event.WORKER_MARKED_DEAD, worker_id=str(lost.worker_id))
         fresh = self._state.replace_lease(lost)
         if fresh is None:
@@ -165,7 +165,7 @@ class Heartbeat:
         self._pool.running.stop_all()
         self._register(fresh)
         if self._requested:
-            # The row of the new lease knows nothing of it yet.
+            # The row of the new lease does not have the request yet.
             write_request(fresh.worker_id, self._requested)
 
     def _mark_processing(self) -> None:
@@ -178,7 +178,8 @@ class Heartbeat:
                 due.append(one)
         marked = mark_processing([one.claim for one in due])
         if any(one.claim.started for one in due):
-            # It started with its claim; now that it goes on, the worker's row names it, too.
+            # The claim recorded the start. Now that the handler runs for longer, the worker's row
+            # names it too.
             self._pool.record_started()
         for one in due:
             # A row that is locked is skipped; try again.
@@ -208,7 +209,7 @@ class Heartbeat:
 
 
 def _resident_bytes() -> int:
-    """Return the process's memory; its peak where the system does not tell the current size."""
+    """Return the process's memory; its peak if the system does not report the current size."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:

@@ -60,7 +60,7 @@ def run_inline(job: JobQueue) -> Outcome:
 
 @contextmanager
 def _as_worker(job_type: str) -> Iterator[UUID]:
-    """Be a worker that serves this type, with a lease that a thread extends."""
+    """Act as a worker that serves this type, with a lease that a thread extends."""
     worker_id = uuid7()
     register(
         WorkerInfo(
@@ -89,6 +89,7 @@ def _extend_lease(worker_id: UUID, ends: threading.Event) -> None:
         try:
             heartbeat(worker_id, None)
         except AWAY:
-            # The next one, or the end of the lease: then the job is another worker's.
+            # The next heartbeat may succeed. If none does, the lease ends, and another worker gets
+            # the job.
             connection.close()
     connection.close()

@@ -1,9 +1,10 @@
 """Isolated processes as their worker sees them: each runs one quarantined job at a time.
 
 A process starts when it is first needed, is used again for the next job, and ends when it was idle
-for a while or when its worker ends. It holds no lease: its jobs are claimed by the worker.
+for a while or when its worker ends. It has no lease: its jobs are claimed by the worker.
 
-The two exchange JSON, not pickle: whoever can write to the socket could run code with that.
+The worker and the process exchange JSON, because whoever can write to the socket could run code
+with pickle.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from jobs.execution.executor import died, timed_out
 from jobs.worker.signals import IGNORED_SIGNALS, STOP_SIGNALS
 from jobs.worker.threads import Runner, StopReason
 
-# Its worker decides when it ends, whatever signals a service manager sends to all processes: it
-# ignores them from its first line. Unlike SIG_IGN, a handler is not inherited by programs that a job
-# starts. It imports what its worker imports, wherever and however that one was started.
+# The process ignores stop signals from its first line on, because its worker decides when it ends,
+# even if a service manager signals all processes. It sets a handler instead of SIG_IGN, which
+# programs that a job starts would inherit. It imports from the same sys.path as its worker.
 _SIGNALS = [int(one) for one in (*STOP_SIGNALS, *IGNORED_SIGNALS)]
 START = (
     "import signal, sys;"
@@ -45,7 +46,7 @@ START = (
 )
 START_SECONDS = 60.0
 IDLE_SECONDS = 30.0
-# A grandchild may keep the connection open when the process itself is gone.
+# How often to look whether the process lives: a grandchild may keep the connection open.
 CHECK_SECONDS = 0.25
 EXIT_OUT_OF_MEMORY = 77
 
@@ -110,7 +111,7 @@ class IsolatedProcess:
         self._killed = False
         with theirs:
             try:
-                # A handler that signals its process group reaches nobody else.
+                # With its own group, a handler that signals its process group reaches nobody else.
                 self._process = subprocess.Popen(  # noqa: S603 - our own command line
                     [sys.executable, "-c", START, str(theirs.fileno()), *sys.path],
                     pass_fds=[theirs.fileno()],
@@ -135,7 +136,7 @@ class IsolatedProcess:
         self._receive(time.monotonic() + START_SECONDS)
 
     def run(self, claim: Claim) -> Outcome:
-        """Run the claimed job's handler there.
+        """Run the claimed job's handler in the process.
 
         Raises:
             ProcessDied: the handler ended it, or `kill` did, or its answer is damaged.
@@ -144,7 +145,7 @@ class IsolatedProcess:
         try:
             return decode_outcome(self._receive())
         except ValueError:
-            # The handler wrote to the connection.
+            # The handler itself wrote to the connection.
             raise self._end() from None
 
     def stop(self, reason: StopReason) -> None:
@@ -155,7 +156,7 @@ class IsolatedProcess:
         """End the process by force; `run` raises."""
         self._killed = True
         self._process.kill()
-        # Else `run` could wait for half a message while a grandchild keeps the other end open.
+        # Otherwise `run` could wait for half a message while a grandchild keeps the other end open.
         fileno = self._connection.fileno
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fileno())) as end:
             end.shutdown(socket.SHUT_RDWR)
@@ -167,7 +168,7 @@ class IsolatedProcess:
         self._connection.close()
 
     def _send(self, message: bytes) -> None:
-        # Whoever waits for the answer notices that the process is gone.
+        # No error is raised: the thread that waits for the answer notices that the process is gone.
         with self._sending, contextlib.suppress(OSError):
             self._connection.send_bytes(message)
 
@@ -252,12 +253,12 @@ class ProcessRunner(Runner):
         self._process = process
         self._rng = rng
         self._killed_for: StopReason | None = None
-        # The process may be given another job at once: then this one must not stop it.
+        # The process may get another job at once, which this runner must not stop.
         self._ended = False
         self._lock = threading.Lock()
 
     def run(self) -> Outcome:
-        """Run the handler there while this thread waits; a process that ends is a death."""
+        """Run the handler in the process while this thread waits; the process's end is a death."""
         try:
             return self._run()
         finally:

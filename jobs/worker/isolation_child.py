@@ -36,7 +36,7 @@ def main(handle: int) -> None:
     os.close(handle)
     with contextlib.suppress(OSError):
         JobServer(connection).serve()
-    # Without waiting for threads that a handler may have left behind.
+    # Does not wait for threads that a handler may have left behind.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""Ends the process of a worker that is done, where handlers left something running in it."""
+"""Ends the process of a finished worker even if handlers left something running in it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import threading
 import time
 from contextlib import suppress
 
-# For what still runs on threads, and for what is called at the exit of the process.
+# How long threads, and functions called at the process's exit, have for ending by themselves.
 LEFT_BEHIND_SECONDS = 5.0
 
 
 def end_all_the_same(code: int) -> None:
-    """End this process with `code` in a while, if it has not ended by itself.
+    """End this process with `code` after LEFT_BEHIND_SECONDS, if it has not ended by itself.
 
-    Python waits without an end for the threads of an executor that a handler left, and for those
-    that are no daemons. Nobody else would end it: its worker has settled or released its jobs.
+    Python waits without limit for the threads of an executor that a handler left, and for threads
+    that are no daemons. Nobody else would end the process, because its worker has settled or
+    released its jobs.
     """
     threading.Thread(target=_end, args=(code,), name="end-all-the-same", daemon=True).start()
 

@@ -24,7 +24,8 @@ from jobs.worker.state import AWAY, SharedState
 
 LISTEN_SECONDS = 5.0
 DATA_VERSION_SECONDS = 0.1
-# Notifications are rate limited: jobs enqueued just after one come without. One more check finds them.
+# Notifications are rate limited, so jobs enqueued just after one are not announced. One more check
+# finds them.
 RECHECK_SECONDS = NOTIFY_INTERVAL_SECONDS * 1.2
 
 MEND = "set LISTEN_DATABASE_URL to an address past the pooler, or to off: until then, jobs are polled for"
@@ -58,19 +59,19 @@ class Listener:
         self._woken.set()
 
     def take_hint(self) -> None:
-        """Take up the hint that is there, if any: the caller is about to look for what it was about."""
+        """Clear the hint, if there is one: the caller is about to look for the announced work."""
         if self._woken.is_set():
             self._woken.clear()
             self._hinted_at = time.monotonic()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a hint, at most `seconds`; False if none came now, nor was taken up a moment ago."""
+        """Wait for a hint, at most `seconds`; False if none came, nor was cleared a moment ago."""
         recheck = self._hinted_at + RECHECK_SECONDS - time.monotonic()
         woken = self._woken.wait(min(seconds, recheck) if recheck > 0 else seconds)
         return woken or recheck > 0
 
     def hear(self, text: str) -> None:
-        """End the wait that is under way for a notification of this text."""
+        """Take up a notification with this text, and end the wait that is under way."""
         self._announced = AnnouncedJob.from_text(text)
         self._woken.set()
 

@@ -1,4 +1,4 @@
-"""What any worker does for all: admit, rescue, expire. Bounded batches, each task on its own."""
+"""The maintenance tasks, which any worker runs for the whole queue, in bounded batches."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FOLD_SECONDS = 5.0
 RUNS_SECONDS = 5.0
 ROLLUP_SECONDS = 5.0
 SNAPSHOT_SECONDS = 30.0
-# A task that finds much to do goes on for this long before the others get their turn.
+# A task with much to do continues for this long before the others get their turn.
 PASS_SECONDS = 0.25
 # A worker sends four heartbeats per lease: a shorter standstill costs none its lease.
 STANDSTILL_PER_LEASE = 0.5
@@ -67,11 +67,11 @@ class MaintenanceTask:
 
 
 class RescueGuard:
-    """Forbids to mark workers dead for one lease after their heartbeats may have been kept away.
+    """Forbids marking workers dead for one lease after their heartbeats may have been kept away.
 
-    After an outage, after the database stood still, and after its clock jumped ahead, every lease
-    looks over. So it does on a server that took the place of another. Nobody can say what happened
-    before it started, so a worker watches for one lease before it marks anybody dead.
+    After an outage, a standstill of the database, a jump of its clock or a failover to another
+    server, every lease looks expired. Nobody can say what happened before a worker started, so each
+    also watches for one lease before it marks any worker dead.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class RescueGuard:
         return time.monotonic() < self._active_until
 
     def activate(self) -> None:
-        """Forbid rescues for one lease from now on."""
+        """Forbid marking workers dead for one lease from now on."""
         self._active_until = time.monotonic() + lease_seconds()
 
     def observe(self, database_time: datetime | None = None) -> None:
@@ -162,7 +162,7 @@ class Maintenance:
         sweep()
 
     def awaits_rescue(self) -> bool:
-        """Say whether jobs of a worker that looks dead can be taken back after a while.
+        """Say whether a worker that looks dead has jobs, which are rescued when the guard ends.
 
         Raises:
             DatabaseError: it could not be asked.
@@ -175,7 +175,7 @@ class Maintenance:
             pending = self._try("read_pending_work", self._pending_work.for_maintenance, outage)
             if pending is None:
                 continue
-            # Also while nobody looks dead: a jump shows only against a time from before it.
+            # Also while no worker looks dead: a jump only shows against a time from before it.
             self._rescue_guard.observe(pending.database_time)
             for task in self._tasks:
                 if task.is_due(pending):
@@ -259,7 +259,7 @@ def _schedule_tasks() -> list[MaintenanceTask]:
 
 
 class LongTransactionWatch:
-    """Logs each alert once; of all live workers only the eldest does."""
+    """Logs each long transaction once; of all live workers only the eldest does."""
 
     def __init__(self, state: SharedState) -> None:
         self._state = state

@@ -1,7 +1,7 @@
-"""Processes that handlers started and whose worker process has ended: they end, too.
+"""Ends processes that handlers started, once their worker process has ended.
 
-Else what a job has left running would go on beside the job's next attempt. On Linux the supervisor
-becomes the parent of such processes; elsewhere nothing is known of them.
+Otherwise a process that a job has left running would run beside the job's next attempt. On Linux
+the supervisor becomes the parent of such processes; on other systems it does not know them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHECK_SECONDS = 0.02
 class Orphans:
     """The children of this process, which has one thread, beside those that it started itself.
 
-    What left its worker while that one lived, a daemon for example, is left alone.
+    A process that left its worker while the worker lived, such as a daemon, is left alone.
     """
 
     def __init__(self) -> None:
@@ -31,12 +31,12 @@ class Orphans:
         self._ending = False
 
     def adopt(self) -> None:
-        """Become the parent of whatever loses its own among this process's descendants."""
+        """Become the parent of this process's descendants whose own parent ends."""
         if sys.platform.startswith("linux"):
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
     def worker_ended(self) -> None:
-        """Let the orphans that are there now, and those that these leave, be killed."""
+        """Let `observe` kill the orphans that exist now, and those that these leave."""
         self._ending = True
 
     def observe(self, own: AbstractSet[int]) -> None:
@@ -47,11 +47,11 @@ class Orphans:
             self._left_alone = running
             return
         killed = {pid for pid in running - self._left_alone if _kill(pid)}
-        # One that has just ended may have left others.
+        # An orphan that has just ended may have left others.
         self._ending = bool(killed) or running != found
 
     def end(self) -> None:
-        """Kill what the last worker left, when this process has no other children any more."""
+        """Kill the orphans of the last worker, once this process has no other children."""
         self.worker_ended()
         deadline = time.monotonic() + END_SECONDS
         while time.monotonic() < deadline:

@@ -2,8 +2,8 @@
 
 Claims wait in the prefetch buffer. The dispatcher thread takes batches out of it for idle threads:
 one job each where jobs are slow, up to five hundred where they take microseconds. It records all of
-them in the worker's row, in one statement, before it hands them over. The rest of a batch behind a
-job that turns out to be slow goes back to the buffer. Quarantined jobs go one by one.
+them in the worker's row, in one statement, before it hands them over. If a job of a batch turns out
+to be slow, the rest of the batch goes back to the buffer. Quarantined jobs go one by one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ STALLED_SECONDS = 0.05
 class Pool:
     """Runs claims on `size` threads and passes their outcomes to `submit`.
 
-    `unsettled` returns those of some claims whose outcomes wait there; `on_idle` is called when nothing
-    is buffered or runs any more, `on_room` when another quarantined claim may have room.
+    `unsettled` returns those of some claims whose outcomes are not stored; `on_idle` is called when
+    nothing is buffered or runs any more, `on_room` when another quarantined claim may have room.
     `given_back` counts the claims that did not run here.
     """
 
@@ -89,7 +89,7 @@ class Pool:
 
     @property
     def has_room_for_quarantined(self) -> bool:
-        """Whether one that is claimed now would run as soon as there is a process."""
+        """Whether a quarantined job, if claimed now, would run as soon as there is a process."""
         with self._lock:
             return self._quarantine.has_room
 
@@ -101,7 +101,7 @@ class Pool:
         if claims[0].started:
             self._notes.look_up_owners(claims)
         with self._lock:
-            # Such a claim comes alone.
+            # A claim that counts as started comes alone.
             at_once = claims[0].started and self._threads.free > 0
             if at_once:
                 thread, batch = self._take_thread(claims)
@@ -110,7 +110,7 @@ class Pool:
                 self._buffer.extend(claims)
                 self._work_available.notify()
         if at_once:
-            # Lets the thread run: this one would go on to the next claim.
+            # Lets the handler's thread run; otherwise this thread would go on to the next claim.
             time.sleep(YIELD_SECONDS)
 
     def take_unstarted(self) -> list[Claim]:
@@ -123,7 +123,7 @@ class Pool:
             return claims
 
     def take_overdue(self) -> list[Claim]:
-        """Remove and return the claims that wait here for too long, or will."""
+        """Remove and return the claims that have waited here for too long, or will."""
         now = time.monotonic()
         with self._lock:
             kept = self._quarantine.preparing
@@ -190,7 +190,7 @@ class Pool:
             self._submit(batch.take_outcomes())
 
     def record_started(self) -> None:
-        """Write the note of what was started.
+        """Write the note of the started jobs to the worker's row.
 
         Raises:
             DatabaseError: it may have been written or not.
@@ -231,14 +231,14 @@ class Pool:
     def _may_take_batch(self) -> bool:
         if not (self._threads.free and self._buffer.ordinary):
             return False
-        # One more than may run: it is recorded meanwhile.
+        # One batch more than may run, because it is recorded while the others run.
         most = self._policy.most_threads(self._buffer.first)
         return self._active_batches(most, inf) <= most
 
     def _active_batches(self, most: float, until: float) -> int:
-        """Return how many batches of jobs as short began before `until` (monotonic) and do not stall.
+        """Return how many unstalled batches of jobs as short began before `until` (monotonic).
 
-        Longer jobs wait for something else than the interpreter: they do not count.
+        Longer jobs do not count, because they wait for something else than the interpreter.
         """
         horizon = time.monotonic() - STALLED_SECONDS
         return sum(

@@ -1,8 +1,8 @@
 """How many jobs to claim ahead, and the buffer in which claims wait for a thread.
 
-Only short jobs are claimed ahead, as many as take a moment. What waits longer than that, as the
-jobs before it are slow, goes back to the queue: other workers may be idle, and whoever pauses,
-cancels or overtakes a job does not reach it here.
+Only short jobs are claimed ahead, as many as run within a moment. A claim that waits longer,
+because the jobs before it are slow, goes back to the queue: other workers may be idle, and a pause,
+a cancel or a more urgent job cannot reach a claim here.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from jobs.states import Priority
 LARGEST_BATCH = 500
 # A batch should take about this long; slower jobs, and those of types not seen yet, come one by one.
 BATCH_SECONDS = 0.03
-# Each thread that may run such jobs gets those of this time ahead; slow ones are claimed when it is free.
+# Jobs are claimed ahead for this time of each thread; slow jobs only when a thread is free.
 AHEAD_SECONDS = 0.1
 SLOW_SECONDS = 0.05
 LARGEST_PREFETCH = 4000
 LARGEST_PREFETCH_BYTES = 8 * 2**20
-# A claim that waits for this long, or has to expect it, goes back; then nothing is claimed ahead.
+# A claim that has waited this long, or will, is given back; claiming ahead then pauses.
 LONGEST_WAIT_SECONDS = 0.5
 PAUSE_SECONDS = 1.0
-# A short job costs the worker's own threads about this much: they serve no more handlers at once.
+# Each short job costs the worker's own threads this much, which limits the handlers they serve.
 OVERHEAD_SECONDS = 0.0001
 SMOOTHING = 0.2
 STEP = 1.1
@@ -51,8 +51,8 @@ class PrefetchPolicy:
         """Add the run time of a handler that ended at this monotonic time."""
         if run_seconds < SLOW_SECONDS:
             self._short_end_of[job_type] = ended_at
-        # An estimate of the median: a job in a hundred that waits for the interpreter's lock while
-        # the worker's own threads hold it takes a hundred times as long as the others.
+        # Estimates the median, because one job in a hundred takes a hundred times as long as the
+        # others: it waits for the interpreter's lock while the worker's own threads hold it.
         known = self._seconds_of.get(job_type, run_seconds)
         self._seconds_of[job_type] = known * STEP if run_seconds > known else known / STEP
         average = self._average_seconds
@@ -61,9 +61,10 @@ class PrefetchPolicy:
         )
 
     def observe_running(self, job_type: str, began_at: float, now: float) -> None:
-        """Note that a handler of this type has been running since then and goes on (both monotonic).
+        """Note that a handler of this type began at `began_at` and still runs at `now` (monotonic).
 
-        Where others of its type ended soon meanwhile, it is an exception, and tells nothing of these.
+        If others of its type have ended soon since then, it is an exception that tells nothing of
+        the type.
         """
         seconds = now - began_at
         is_exception = self._short_end_of.get(job_type, -inf) > began_at
@@ -76,7 +77,7 @@ class PrefetchPolicy:
         self._average_bytes = max(average, self._average_bytes * (1 - SMOOTHING))
 
     def pause(self, now: float) -> None:
-        """Claim nothing ahead for a while, as what was had to go back."""
+        """Claim nothing ahead for a while, because claims had to be given back."""
         self._paused_until = now + PAUSE_SECONDS
 
     def seconds_of(self, claim: Claim) -> float | None:
@@ -163,7 +164,7 @@ class PrefetchBuffer:
         """Remove and return the first ordinary claim, and those behind it that are short enough.
 
         They are at most the share of one of the `free` threads. A job on its last attempt comes
-        alone: if the worker dies, it must not be counted for its neighbor's start.
+        alone: if the worker dies, it must not be counted because only its neighbor had started.
         """
         share = ceil(len(self._ordinary) / min(free, policy.most_threads(self._ordinary[0])))
         batch = [self._ordinary.popleft()]
@@ -187,7 +188,7 @@ class PrefetchBuffer:
     def take_overdue(
         self, policy: PrefetchPolicy, now: float, threads: int, kept: int
     ) -> list[Claim]:
-        """Remove and return what waits for too long already, or will.
+        """Remove and return the claims that have waited too long, or will.
 
         `kept` quarantined claims stay: a process is being started for each.
         """
@@ -210,7 +211,7 @@ class PrefetchBuffer:
         return overdue
 
     def _waits_shortly(self, policy: PrefetchPolicy, horizon: float, room: float) -> bool:
-        """Say whether nothing can be overdue, as nearly always: to ask each claim takes far longer."""
+        """Say whether nothing can be overdue, as nearly always: asking each claim takes longer."""
         if self._quarantined or not self._ordinary:
             return not self._quarantined
         oldest = min(map(attrgetter("claimed_at"), self._ordinary))
@@ -232,5 +233,5 @@ def _most_threads(run_seconds: float) -> float:
 
 
 def is_last_attempt(claim: Claim) -> bool:
-    """Say whether another attempt after this one is out of the question."""
+    """Say whether the job has no attempt left after this one."""
     return claim.attempts >= claim.max_attempts

@@ -1,4 +1,4 @@
-"""Runs quarantined jobs, of which workers died, each alone in a process of its own."""
+"""Runs quarantined jobs, during which workers died, each alone in a process of its own."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from jobs.worker.prefetch import LONGEST_WAIT_SECONDS, PrefetchBuffer
 from jobs.worker.running import StartNotes
 from jobs.worker.threads import Batch
 
-# Workers that die quarantine all jobs that ran in two of them: these may neither fill the machine
-# with processes nor take every thread from the others.
+# When workers die, every job that ran in two of them is quarantined. These jobs may neither fill
+# the machine with processes nor take every thread from the others.
 MOST_PROCESSES = 4
 NO_PROCESS_DELAY_SECONDS = 10.0
 
@@ -78,8 +78,8 @@ class Quarantine:
     ) -> None:
         """Start a process, take a claim if there still is one, record and run it there.
 
-        Where no process starts or the lease is lost, the claim is released. So is one that waited
-        for the start: claimed again, it finds the process ready, and a pause or a cancel finds it.
+        If no process starts or the lease is lost, the claim is released. So is a claim that waited
+        long for the start: claimed again, it finds the process ready, and obeys pauses and cancels.
         """
         try:
             with self._processes.lend() as process, self._take() as claim:
@@ -111,12 +111,13 @@ class Quarantine:
 
     @contextmanager
     def _take(self) -> Iterator[Claim | None]:
-        """Take a claim out of the buffer, if there still is one, and name it in the note meanwhile."""
+        """Take a claim out of the buffer, if there still is one; name it in the note meanwhile."""
         with self._lock:
             self._preparing -= 1
             claim = self._buffer.take_quarantined()
             batch = Batch([] if claim is None else [claim])
-            # At once: every claim of this worker is always in the buffer or in a batch.
+            # Under the same lock, so that every claim of this worker is always in the buffer or in
+            # a batch.
             self._notes.add(batch)
         try:
             yield claim

@@ -1,4 +1,4 @@
-"""The handlers that run now, and the note of what may run in the worker's row."""
+"""The running handlers, and the note in the worker's row that names the jobs that may run."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class StartNotes:
         return [claim for batch in list(self._batches) for claim in batch.claims]
 
     def look_up_owners(self, claims: Sequence[Claim]) -> None:
-        """Look up the owners of claims that start without a note; where that fails, their threads do."""
+        """Look up the owners of claims that start without a note; if it fails, their threads do."""
         with suppress(*AWAY):
             look_up_owners(claims)
 
     def record_before_start(self, claims: Sequence[Claim]) -> bool:
-        """Write the note, which includes these claims, waiting out outages; False when the lease is lost."""
+        """Write the note with these claims, waiting out outages; False if the lease is lost."""
         outage = Outage(self._state.rng, self._state.halt)
         while not self._state.halt.is_set():
             lease = self._state.lease
@@ -83,7 +83,7 @@ class StartNotes:
             DatabaseError: it may have been written or not.
         """
         with self._writing:
-            # What runs comes first: a batch that ends in between is named by both.
+            # Running batches come first, so that one that ends in between is named by both.
             ids = [batch.packed_ids for batch in list(self._batches)]
             for batch in list(self._ended):
                 if left := self._unsettled(batch.claims):

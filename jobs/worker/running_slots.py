@@ -34,7 +34,7 @@ class RunningSlots:
     """The slots of one worker process, for that process and for its supervisor."""
 
     def __init__(self, memory: mmap.mmap | bytearray) -> None:
-        # Whether a supervisor sees them.
+        # Whether a supervisor can read them.
         self.shared = not isinstance(memory, bytearray)
         self._bytes = memoryview(memory)
         self._cells = self._bytes.cast("q")
@@ -50,7 +50,7 @@ class RunningSlots:
 
     @classmethod
     def inherited(cls, handle: int) -> RunningSlots:
-        """Return the slots behind this file descriptor, and close it: programs a job starts need none."""
+        """Return the slots behind this descriptor, and close it: a job's programs need no copy."""
         slots = cls(mmap.mmap(handle, 0))
         os.close(handle)
         return slots
@@ -97,7 +97,7 @@ class RunningSlots:
         return rescued
 
     def end_in_order(self) -> None:
-        """Forget the worker: nothing is left to rescue. What is stuck runs on to the end of the process."""
+        """Forget the worker: nothing is left to rescue, although stuck handlers may still run."""
         self._cells[NAMED] = 0
 
     def clear(self) -> None:
@@ -118,7 +118,7 @@ class RunningSlots:
 
     @property
     def ends_for_good(self) -> bool:
-        """Whether nobody replaces the worker."""
+        """Whether the worker must not be replaced."""
         return bool(self._cells[ENDS])
 
     @property
@@ -127,7 +127,7 @@ class RunningSlots:
         return self._cells[ENDS] == MISTAKE
 
     def add_rescued(self, jobs: int) -> None:
-        """Count jobs that were taken back: no metrics are read where that is done."""
+        """Count rescued jobs, for the worker's metrics: nobody reads the metrics of the sidecar."""
         self._cells[RESCUED] += jobs
 
     @property
@@ -148,7 +148,7 @@ class RunningSlots:
 
 
 def shared_file(threads: int) -> int:
-    """Return a descriptor of a new file without a name, in memory where the system has such files."""
+    """Return a descriptor of a new file without a name, in memory if the system supports that."""
     try:
         handle = os.memfd_create("running-slots")
     except (AttributeError, OSError):

@@ -1,8 +1,8 @@
-"""A process beside the supervisor, forked from it, that does for it what needs a thread or the database.
+"""The sidecar: a fork of the supervisor for the work that needs threads or the database.
 
-It takes back the jobs of a worker process that died, extends the lease of one that shows no life,
-and says whether it got a signal: that was sent to the whole process group, since nobody sends it
-one alone.
+It takes back the jobs of a dead worker process, and extends the lease of one that shows no life. It
+also tells whether it got a signal: if so, the signal was sent to the whole process group, because
+nobody sends one to the sidecar alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from jobs.worker.running_slots import RunningSlots
 from jobs.worker.signals import STOP_SIGNALS
 from jobs.worker.state import AWAY, Outage, refresh_connection
 
-# Signals within this time are one: `timeout` sends one to its child and then one to the group.
+# Signals within this time count as one: `timeout` sends one to its child, then one to the group.
 SAME_SIGNAL_SECONDS = 0.4
 ANSWER_SECONDS = 2.0
 END_SECONDS = 3.0
@@ -43,7 +43,7 @@ _TIME = struct.Struct("d")
 
 
 class Sidecar:
-    """The supervisor's end of it, with the slots of its children; `pid` is 0 while none runs."""
+    """The supervisor's end of the sidecar, with the children's slots; `pid` is 0 if none runs."""
 
     def __init__(self, slots: Sequence[RunningSlots]) -> None:
         self._slots = slots
@@ -51,7 +51,7 @@ class Sidecar:
         self._connection: Connection | None = None
 
     def start(self) -> None:
-        """Fork it, unless it runs. This process must have no threads.
+        """Fork the sidecar, unless it runs. This process must have no threads.
 
         Raises:
             OSError: the system has no room for another process.
@@ -61,7 +61,7 @@ class Sidecar:
         self.pid = 0
         ours, theirs = Pipe()
         for stream in (sys.stdout, sys.stderr):
-            # Where nothing can be printed, nothing is printed twice.
+            # Text left in the buffer would be printed twice; an error means that it never is.
             with suppress(OSError):
                 stream.flush()
         self.pid = os.fork()
@@ -83,7 +83,7 @@ class Sidecar:
         self._send(worker_id.bytes + struct.pack(f"{len(running) + 1}q", child, *running))
 
     def got_signal_at(self, received_at: float) -> bool:
-        """Say whether a signal reached it at about this monotonic time, too."""
+        """Say whether the sidecar got a signal at about this monotonic time, too."""
         for pause in (0.0, SAME_SIGNAL_SECONDS / 2):
             time.sleep(pause)
             if self._last_signal() > received_at - SAME_SIGNAL_SECONDS:
@@ -91,7 +91,7 @@ class Sidecar:
         return False
 
     def _last_signal(self) -> float:
-        """Ask when it last got a signal."""
+        """Ask when the sidecar last got a signal."""
         with suppress(EOFError, OSError):
             if self._connection is not None:
                 self._connection.send_bytes(SIGNAL_QUESTION)
@@ -101,7 +101,7 @@ class Sidecar:
         return -inf
 
     def end(self) -> None:
-        """Let it finish what it was asked for, `END_SECONDS` at most."""
+        """Let the sidecar finish its requests, for `END_SECONDS` at most."""
         if self._connection is None or not self.pid:
             return
         self._connection.close()
@@ -113,7 +113,7 @@ class Sidecar:
         os.kill(self.pid, signal.SIGKILL)
 
     def _send(self, message: bytes) -> None:
-        # If it is gone, the lease does the rest; the supervisor starts another.
+        # If the sidecar is gone, the lease ends and workers rescue; the supervisor forks another.
         with suppress(OSError):
             if self._connection is not None:
                 self._connection.send_bytes(message)
@@ -154,7 +154,7 @@ class _Server:
         self._requests.put(None)
 
     def _work(self) -> None:
-        """Do what is asked for, waiting out outages; when the supervisor is gone, try once more."""
+        """Serve requests, waiting out outages; once the supervisor is gone, try only once more."""
         outage = Outage(SystemRandom(), self._ended)
         rescues: list[bytes] = []
         while True:
@@ -177,11 +177,11 @@ class _Server:
         while rescues:
             self._rescue(rescues[0])
             del rescues[0]
-        # It is idle nearly always.
+        # The sidecar is idle nearly all the time, so it keeps no connection open.
         connection.close()
 
     def _collect(self, rescues: list[bytes]) -> set[UUID]:
-        """Take all requests there are, waiting for one if there is nothing to do; return the heartbeats."""
+        """Take all requests, waiting for one if there is nothing to do; return the heartbeats."""
         beats: set[UUID] = set()
         while (not rescues and not beats) or not self._requests.empty():
             request = self._requests.get()

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 from types import FrameType
 
-# A terminal that goes away sends SIGHUP; under nohup it is ignored, and stays so.
+# A closing terminal sends SIGHUP. Under nohup it is ignored, and stays ignored.
 _HANGUPS = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, *_HANGUPS)
-# Other servers open their logs anew at these, or tell what they do. Whoever sends them to all services
-# must not end what runs here.
+# Other servers reopen their logs at these signals, or report what they do. An operator who sends
+# them to all services must not end the workers.
 IGNORED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
-# The parent blocks them and waits for them; its children inherit that until they unblock them.
+# The supervisor blocks these and waits for them; its children inherit that until they unblock them.
 WATCHED = (*STOP_SIGNALS, *IGNORED_SIGNALS, signal.SIGCHLD)
 
 Handler = Callable[[int, FrameType | None], object]
@@ -58,14 +58,14 @@ class _ForkingThread(threading.local):
 
 
 def handle_in_this_process(handlers: Mapping[signal.Signals, Handler]) -> None:
-    """Handle these signals, but not in what job handlers fork: nothing would serve them there.
+    """Handle these signals, but not in processes that job handlers fork: nothing serves them there.
 
-    The library that forks ends its processes by SIGTERM, and waits until they are gone.
+    A library that forks ends its processes by SIGTERM, and waits until they have ended.
     """
     thread = _ForkingThread()
 
     def hold_back() -> None:
-        # A signal that meets the child before `leave_to_default` would be lost.
+        # Otherwise a signal that reaches the child before `leave_to_default` would be lost.
         thread.mask = signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
 
     def deliver() -> None:
@@ -73,7 +73,7 @@ def handle_in_this_process(handlers: Mapping[signal.Signals, Handler]) -> None:
 
     def leave_to_default() -> None:
         for number, handler in handlers.items():
-            # In a fork of a fork it may be the first one's own.
+            # In a fork of a fork, the first fork may have set a handler of its own.
             if signal.getsignal(number) == handler:
                 signal.signal(number, signal.SIG_DFL)
         deliver()
@@ -88,7 +88,7 @@ def ignore(_: int, __: FrameType | None = None) -> None:
 
 
 def ignore_stops() -> None:
-    """Ignore what asks this process to end: it is about to, and Python's own end would be cut short."""
+    """Ignore stop signals: this process is ending already, and they would cut its exit short."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 

@@ -40,7 +40,7 @@ FRAMES_TOLD = 3
 
 
 class Lease:
-    """The worker's lease under one id. When it is lost, the worker goes on under another."""
+    """The worker's lease under one id. When it is lost, the worker continues under another."""
 
     def __init__(self) -> None:
         self.worker_id: UUID = uuid7()
@@ -48,21 +48,22 @@ class Lease:
         self._trusted_until = 0.0
 
     def extended(self, requested_at: float) -> None:
-        """Note that the database extended it, on a request sent at this monotonic time."""
+        """Note that the database extended the lease, on a request sent at this monotonic time."""
         self._trusted_until = requested_at + lease_seconds() * TRUSTED_SHARE
 
     def covers(self, claim: Claim) -> bool:
-        """Say whether the claim was made under it."""
-        # Comparing ids by value takes as long as anything else that is done for a short job.
+        """Say whether the claim was made under this lease."""
+        # Identity is checked first, because comparing ids by value takes as long as anything else
+        # that is done for a short job.
         return claim.worker_id is self.worker_id or claim.worker_id == self.worker_id
 
     def trusted_at(self, moment: float) -> bool:
-        """Say whether it surely still holds at this time of the machine's monotonic clock."""
+        """Say whether the lease surely still holds at this time of the monotonic clock."""
         return moment < self._trusted_until
 
     @property
     def trusted(self) -> bool:
-        """Whether it surely still holds now."""
+        """Whether the lease surely still holds now."""
         return self.trusted_at(time.monotonic())
 
 
@@ -80,9 +81,9 @@ class SharedState:
         # `stopping`: claim nothing more. `halt`: the threads end.
         self.stopping = threading.Event()
         self.halt = threading.Event()
-        # A handler can only be ended together with the process.
+        # Set if a handler can only be ended together with the process.
         self.stuck = threading.Event()
-        # One of the worker's own threads raised: the process must not go on.
+        # Set if one of the worker's own threads raised: the process must not go on.
         self.broken = threading.Event()
         self._lease = Lease()
         self._lock = threading.Lock()
@@ -99,7 +100,7 @@ class SharedState:
         threading.Thread(target=run, name=name, daemon=True).start()
 
     def break_by(self, error: BaseException, thread: str) -> None:
-        """Have the worker end; for a mistake in code or schema, for good: another would end too."""
+        """End the worker; for a mistake in code or schema for good, as another would end too."""
         # What the database says of a statement names columns and indexes, never values.
         why = {"error": not_migrated(error) or message_of(error)} if is_mistake(error) else {}
         emit(
@@ -134,8 +135,8 @@ class SharedState:
             return self._lease
 
 
-# PostgreSQL's refusal to write while it is read-only, as a standby before it takes over, is an internal
-# error. So are its own faults: none of them is a statement's.
+# PostgreSQL raises an internal error when it refuses writes because it is read-only, as a standby
+# is before it takes over, and for faults of its own. A wrong statement never raises one.
 AWAY = (OperationalError, InterfaceError, InternalError)
 # The beginnings of what SQLite says of a statement that it can never run.
 MISTAKES = ("no query solution", "no such ", "near ", "incomplete input", "ambiguous column")
@@ -184,9 +185,9 @@ class Outage:
         self._stop.wait(pause * self._rng.uniform(0.5, 1.5))
 
     def over(self) -> None:
-        """Note that the database answered, unless there was nothing to ask it, which is no answer.
+        """Note that the database answered, unless nothing was asked of it.
 
-        While it takes no writes, what a read returns is none either.
+        An answer does not count while the database is read-only, because it takes no writes then.
         """
         if self._failures and connection.connection is not None and not _is_read_only():
             self._failures = 0

@@ -1,8 +1,8 @@
 """The parent of the worker processes: starts them, stops them, replaces those that died.
 
-It has no threads and no database connection, so nothing a handler does can hurt it. What needs
-these is done by its sidecar. It alone decides when a process is killed. What was running in a
-process that died it reads from the running slots.
+The supervisor has no threads and no database connection, so nothing a handler does can hurt it; its
+sidecar does the work that needs these. Only the supervisor decides when a process is killed. It
+reads from the running slots what was running in a process that died.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ TICK_SECONDS = 0.5
 TICKS_PER_LEASE = 16
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
-# A child that ran this long, or a handler, did not fail at its start: the pauses start over.
+# A child that ran this long, or a handler, did not fail at its start: the pauses begin again.
 HEALTHY_SECONDS = 30.0
 BURST_FAILURES = 3
-# A child shows no life while a handler holds the interpreter's lock. Until this is over, or such a
-# handler's own timeout, its lease is extended for it.
+# A child shows no life while a handler holds the interpreter's lock. The supervisor extends its
+# lease until this time is over, or the handler's own timeout.
 SILENT_LEASES = 10
 LEAST_SILENT_SECONDS = 30.0
 # A child that was silent for less may just be slow.
@@ -74,7 +74,7 @@ class Child:
         )
 
     def observe(self, seconds: float) -> None:
-        """Note whether the process has shown life in these seconds; one that was stopped need not."""
+        """Note whether the process showed life in these seconds; a stopped one need not."""
         liveness = self.slots.liveness
         if self.process is None or liveness != self._liveness or self._is_stopped(self.process.pid):
             self.silent_seconds = 0.0
@@ -101,10 +101,10 @@ class Child:
 class Supervisor:
     """Keeps one process per command running.
 
-    Without `lasting` (a burst), a child that exits with 0 is done, and one that keeps failing at its
-    start is given up. Otherwise every child is restarted, whatever its exit code, and in a burst
-    one whose handlers had not ended: one of them may have chosen it. A worker that an operator
-    asked to end is not replaced.
+    With `lasting`, every child is restarted, whatever its exit code. In a burst a child that exits
+    with 0 is done, unless its handlers had not ended, because one of them may have chosen the exit
+    code; one that keeps failing at its start is given up. A worker that an operator asked to end is
+    not replaced.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Supervisor:
         self._sidecar = Sidecar([child.slots for child in self._children])
         self._orphans = Orphans()
         self._grace_seconds = grace_seconds
-        # By then a child has released what it was running, and stored all outcomes.
+        # Within this time a stopping child has released its jobs and stored all outcomes.
         self._stop_seconds = grace_seconds + DRAIN_SECONDS + INTERRUPT_SECONDS
         self._stopping_since = inf
         self._tick_seconds = min(TICK_SECONDS, lease_seconds() / TICKS_PER_LEASE)
@@ -131,7 +131,8 @@ class Supervisor:
         self._orphans.adopt()
         self._start_due()
         while True:
-            # Without it, leases do the rest, until there is room for another process.
+            # Without a sidecar, workers rescue jobs when leases end, until there is room for
+            # another process.
             with suppress(OSError):
                 self._sidecar.start()
             self._reap()
@@ -145,7 +146,7 @@ class Supervisor:
                 return max(child.exit_code or 0 for child in self._children)
             began_at = time.monotonic()
             self._receive(signal.sigtimedwait(WATCHED, self._tick_seconds))
-            # More than that has passed when this process was stopped, and its children with it.
+            # If more time has passed, a signal had stopped this process, and its children with it.
             seconds = min(time.monotonic() - began_at, 2 * self._tick_seconds)
             for child in self._children:
                 child.observe(seconds)
@@ -193,7 +194,7 @@ class Supervisor:
                 self._schedule_restart(child, by_handler=bool(running))
 
     def _watch(self, child: Child) -> None:
-        """Extend the lease of a child that shows no life; kill one that is past all bounds."""
+        """Extend the lease of a child that shows no life; kill one that is past all limits."""
         worker_id = child.slots.worker_id
         if child.process is None or child.is_killed or worker_id is None:
             return
@@ -215,7 +216,7 @@ class Supervisor:
             self._sidecar.heartbeat(worker_id)
 
     def _reason_to_kill(self, child: Child) -> str:
-        """Return why this child has to be killed; empty where it has not."""
+        """Return why this child has to be killed; empty if it has not."""
         silent = child.silent_seconds
         if silent > max(SILENT_LEASES * lease_seconds(), LEAST_SILENT_SECONDS):
             return "silent"
@@ -241,9 +242,9 @@ class Supervisor:
     def _receive(self, received: signal.struct_siginfo | None) -> None:
         """Stop all at the first request, and kill them at the second.
 
-        A signal that is sent to the whole process group again is no second request: service
-        managers repeat themselves. Ctrl-C is one, though the terminal sends it to the group. SIGHUP
-        never is: a session that ends may send it to its leader alone, and again from the kernel.
+        A signal that is sent to the whole process group again is no second request, because service
+        managers repeat themselves. Ctrl-C is one, although the terminal sends it to the group.
+        SIGHUP never is: an ending session may send it to its leader alone, and the kernel again.
         """
         # After a stop (Ctrl-Z) Python may return the number of no signal at all.
         if received is None or received.si_signo not in STOP_SIGNALS:

@@ -41,7 +41,7 @@ class Batch:
     def __init__(self, claims: Sequence[Claim], most: float = inf) -> None:
         # How many batches of jobs as short as these may run at the same time.
         self.most = most
-        # Those that have ended among them.
+        # All claims, also those that have ended.
         self.claims = claims
         self._ids: tuple[Sequence[Claim], bytes] = (), b""
         # When the current job began (monotonic); infinity before the first.
@@ -110,7 +110,7 @@ class WorkerThread:
     def loop(self, on_free: Callable[[WorkerThread], None]) -> None:
         """Run work until the end; `on_free` is called after each piece."""
         for alias in caches:
-            # Else each handler would make one of its own, in its copy of this thread's context.
+            # Otherwise each handler would make its own, in its copy of this thread's context.
             caches[alias]
         while (work := self._work.get()) is not None:
             try:
@@ -185,7 +185,7 @@ class Runner(ABC):
     """
 
     claim: Claim
-    # Of nearly all handlers these stay as they are.
+    # Class attributes, because nearly all handlers never change them.
     canceled = False
     interrupted = False
     stuck = False
@@ -194,7 +194,7 @@ class Runner(ABC):
     started_at = 0.0
     # When it must be interrupted.
     deadline = inf
-    # Whether attempts are traced or have hooks; None where nobody has found out.
+    # Whether attempts are traced or have hooks; None if nobody has found out yet.
     watched: bool | None = None
 
     @abstractmethod
@@ -206,16 +206,16 @@ class Runner(ABC):
         """Ask the handler to stop."""
 
     def kill(self) -> bool:
-        """End the handler by force; False where that takes the end of this process."""
+        """End the handler by force; return False if only the end of this process ends it."""
         return False
 
 
 class ThreadRunner(Runner):
     """Runs a `def` handler on the calling thread; it stops at its next call of `ctx`."""
 
-    # Shared by all, as it is held for a moment.
+    # One lock for all runners, because each holds it only for a moment.
     _lock = threading.Lock()
-    # Set while JobTimeout may be raised there.
+    # The handler's thread, while JobTimeout may be raised in it.
     _thread_id: int | None = None
 
     def __init__(self, claim: Claim, signals: Signals, rng: Random) -> None:
@@ -233,7 +233,7 @@ class ThreadRunner(Runner):
             )
             self._leave_thread()
         except JobTimeout as late:
-            # It was raised after the handler had ended.
+            # JobTimeout was raised after the handler had ended.
             self._leave_thread()
             drop_open_transactions(late)
         return outcome or timed_out(self.claim, rng=self._rng)

@@ -1,9 +1,9 @@
 """Turns at the interpreter, between the thread that runs short jobs and the worker's own threads.
 
-A handler that writes to a file lets go of the interpreter at each write. Whoever waits for it is
-woken then, mostly for nothing, as the handler is back before: that took a third of the processor
-time of a short job. So the worker's own threads work between two batches, and read the database's
-answers then.
+A handler that writes to a file releases the interpreter at each write. A thread that waits for the
+interpreter is woken each time, mostly in vain, because the handler takes it back first: that cost a
+third of the processor time of a short job. So the worker's own threads work, and read the
+database's answers, between two batches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from psycopg.waiting import Ready, Wait
 
 T = TypeVar("T")
 
-# A turn that takes longer is over: a handler of a batch may be slow for once.
+# A thread that has waited this long takes the turn, because a handler of a batch may be slow.
 LONGEST_TURN_SECONDS = 0.02
 EVENTS = {
     Wait.R: select.POLLIN,
@@ -44,7 +44,7 @@ class Turns:
         # The thread that runs a batch.
         self._runs_batch: int | None = None
         self._waiting: deque[tuple[int, threading.Event]] = deque()
-        # The threads that read the database's answers in turn.
+        # The threads that wait for their turn before they read the database's answers.
         self._own: set[int] = set()
 
     @property
@@ -65,7 +65,7 @@ class Turns:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Do the worker's own work in the block, in turns: one ends where the database is awaited."""
+        """Do the worker's own work in the block; the turn ends while the database is awaited."""
         thread = threading.get_ident()
         self._read_in_turn()
         self._own.add(thread)
@@ -97,14 +97,14 @@ class Turns:
         if called.wait(LONGEST_TURN_SECONDS):
             return
         with self._lock:
-            # Whoever has it keeps nobody waiting any more. It may have been given to this thread and
-            # taken again by one that waited for too long as well.
+            # The holder has had its turn for too long. This thread may no longer be in the queue:
+            # it was given the turn, but another thread that had waited too long took it.
             with suppress(ValueError):
                 self._waiting.remove((thread, called))
             self._holder = thread
 
     def _give(self) -> bool:
-        """End this thread's turn; False where it was over."""
+        """End this thread's turn; return False if it had ended already."""
         with self._lock:
             if self._holder != threading.get_ident():
                 return False
@@ -130,7 +130,7 @@ class Turns:
         """Run a generator of psycopg as its `Connection.wait` does."""
         if timeout is not None:
             return waiting.wait(generator, client.socket, interval=interval, timeout=timeout)
-        # Asked for once: a connection that is lost has no socket any more.
+        # Read once, because a connection that is lost has no socket any more.
         socket, poll = client.socket, select.poll()
         own = threading.get_ident() in self._own
         try:
@@ -158,7 +158,7 @@ class Turns:
 
 
 def _ready(events: list[tuple[int, int]]) -> Ready:
-    """Return what a connection is ready for: on an error for everything, which finds it."""
+    """Return what a connection is ready for; on an error everything, so that psycopg finds it."""
     if not events:
         return Ready.NONE
     ((_, event),) = events

@@ -36,9 +36,9 @@ DRAIN_SECONDS = 30.0
 # While all threads are busy, a stop is noticed within this time.
 BUSY_CHECK_SECONDS = 0.2
 GIVE_BACK_SECONDS = 0.1
-# So is the end of the last handler of a burst.
+# The end of the last handler of a burst is noticed within this time.
 BURST_CHECK_SECONDS = 0.02
-# Longer than asked for: with its heartbeats, an idle worker makes about one query a second.
+# Longer than configured, so that an idle worker makes about one query a second with its heartbeats.
 POLL_JITTER = (1.2, 1.6)
 
 
@@ -77,7 +77,8 @@ class WorkerLoop:
         drain = partial(self.stop, drain=True)
         self._heartbeat = Heartbeat(self.state, self._pool, self._info(), self.stop, drain)
         self._pending_work = PendingWorkReader(options.categories, options.job_types)
-        # The last wait ended without a hint: read pending work before a claim, which costs more.
+        # Whether the last wait ended without a hint: pending work is then read before a claim,
+        # which costs more.
         self._reads_first = False
         # A burst ends with the work there is: it runs no schedules.
         schedules = options.scheduler and not options.burst
@@ -92,7 +93,7 @@ class WorkerLoop:
         )
 
     def stop(self, *, drain: bool = False) -> None:
-        """Ask the loop to end, from any thread; with `drain`, what runs has more than the grace."""
+        """Ask the loop to end, from any thread; with `drain`, jobs may outlast the grace."""
         (self.state.draining.set if drain else self.state.draining.clear)()
         self.state.stopping.set()
         self._listener.wake()
@@ -159,7 +160,7 @@ class WorkerLoop:
             return True
 
     def _jobs_left(self) -> int:
-        """Return how many of `max_jobs` are still to be claimed: those given back were none."""
+        """Return how many of `max_jobs` are still to be claimed; jobs given back do not count."""
         return (self.options.max_jobs or 0) - self._claimer.claimed + self._pool.given_back
 
     def _may_claim(self) -> bool:
@@ -180,14 +181,14 @@ class WorkerLoop:
         if not self.options.burst:
             seconds = self.options.poll_seconds * self.state.rng.uniform(*POLL_JITTER)
             if self._pool.buffered or self._claimer.in_doubt:
-                # What waits for too long, or was locked, has to go back.
+                # Claims that wait for too long, or were locked, have to be given back soon.
                 seconds = min(seconds, BUSY_CHECK_SECONDS)
             self._reads_first = not self._listener.wait(seconds)
             return True
         if not (self._pool.idle and self._completer.idle):
             self._listener.wait(BURST_CHECK_SECONDS)
             return True
-        # Asked first: the guard may end between a maintenance that rescued nobody and the question.
+        # Asked before, because the guard may end after a maintenance that rescued nobody.
         awaits_rescue = self._maintenance.awaits_rescue()
         self._maintenance.run_once()
         if self._claim(1):
@@ -268,7 +269,7 @@ class WorkerLoop:
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
 
     def _try_once(self, write: Callable[[], object]) -> None:
-        """What cannot be written at the end is left to the others, who rescue what has no worker."""
+        """Run `write`; if it fails, other workers rescue what has no worker any more."""
         try:
             refresh_connection()
             write()
