@@ -105,7 +105,7 @@ def _checked(call: Callable[[], T]) -> T:
     except BaseException as raised:
         error = drop_open_transactions(raised)
         if type(error) is StopIteration:
-            # No future takes one: whoever awaits the call would wait for ever.
+            # A future refuses StopIteration: the caller that awaits the call would wait for ever.
             error = RuntimeError("the call raised StopIteration")
         # Nothing else would replace a connection that the database ended.
         close_old_connections()
@@ -128,7 +128,7 @@ class CheckedThreads(ThreadPoolExecutor):
 
 
 def checked_threads() -> CheckedThreads:
-    """Return such threads for this process's only event loop; from now on `sync_to_async` uses others."""
+    """Return threads for this process's event loop; give `sync_to_async` a checked one, too."""
     SyncToAsync.single_thread_executor = CheckedThreads(
         max_workers=1, thread_name_prefix="sync-to-async"
     )
@@ -145,7 +145,7 @@ _stay: ContextVar[bool] = ContextVar("calls_stay_on_this_thread", default=False)
 def calls_stay_on_this_thread() -> Iterator[None]:
     """Keep the calls of coroutines that `async_to_sync` runs for this thread on this thread.
 
-    No other thread sees what the transaction of a test, or of a rehearsal, has written.
+    Other threads do not see what the transaction of a test, or of a rehearsal, has written.
     """
     token = _stay.set(True)
     try:
@@ -156,7 +156,7 @@ def calls_stay_on_this_thread() -> Iterator[None]:
 
 @async_to_sync
 async def run_on_this_thread(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a handler's coroutine to its end, where no worker's event loop is."""
+    """Run a handler's coroutine to its end, where there is no worker's event loop."""
     return await coroutine
 
 

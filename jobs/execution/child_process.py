@@ -1,4 +1,4 @@
-"""What a process that runs jobs for another one does first, and how one that a handler forked ends."""
+"""Sets up processes that run jobs for another process, and ends those that a handler forked."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Let this process be killed when its parent dies, or now, when that was not `parent` any more.
+    """Have this process killed when its parent dies; or now, if `parent` is its parent no more.
 
-    Does nothing where it is not Linux.
+    Does nothing on systems other than Linux.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -32,15 +32,15 @@ def limit_memory(limit: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    # Where the machine itself runs out, the kernel should end this process first.
+    # If the machine itself runs out of memory, the kernel should end this process first.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def end_if_forked(process: int, error: BaseException | None = None) -> None:
-    """End this process where a handler that began in `process` forked it, and let it come back.
+    """End this process if a handler that began in `process` forked it, and returned in the fork.
 
-    It holds copies of all that its parent is about to run, and would run them beside it.
+    The fork has copies of all that its parent is about to run, and would run it as well.
     """
     if os.getpid() == process:
         return

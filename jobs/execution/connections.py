@@ -36,7 +36,7 @@ _opened = _Opened()
 
 
 def _note_opened(connection: BaseDatabaseWrapper, **_: Any) -> None:
-    # A handler may open copies of its own, which are nobody else's.
+    # Copies of connections that a handler opens for itself do not count: nobody else uses them.
     ours = connections.all(initialized_only=True)
     if connection in ours and connection not in _opened.connections:
         _opened.connections.append(connection)
@@ -53,7 +53,7 @@ def atomic_connections() -> list[BaseDatabaseWrapper]:
 def _open_transactions(outer: Collection[BaseDatabaseWrapper]) -> list[BaseDatabaseWrapper]:
     left = [one for one in _opened.connections if in_transaction(one) and one not in outer]
     if left:
-        # In a forked child, the others are its parent's.
+        # In a forked child, the other connections are its parent's.
         ours = connections.all(initialized_only=True)
         left = [one for one in left if one in ours]
     return left
@@ -86,7 +86,7 @@ def in_transaction(connection: BaseDatabaseWrapper) -> bool:
             return False
     except Exception:  # noqa: BLE001, S110 - a driver that cannot say is taken for broken, below
         pass
-    # It broke, or the handler closed it behind Django's back: the next one gets another.
+    # It broke, or the handler closed it behind Django's back: the next handler gets a new one.
     _drop(connection)
     return False
 
@@ -140,7 +140,7 @@ def transaction_left_open(left: Collection[BaseDatabaseWrapper]) -> TransactionL
 
 def _drop(connection: BaseDatabaseWrapper) -> None:
     raw = connection.connection
-    # Else close() would leave the rest to the end of the atomic block.
+    # Otherwise close() would postpone the closing to the end of the atomic block.
     connection.in_atomic_block = False
     connection.closed_in_transaction = False
     with suppress(Exception):

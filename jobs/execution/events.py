@@ -86,7 +86,7 @@ PROBLEMS = frozenset(
 # The name of each outcome in the log line of an attempt.
 OUTCOMES = {outcome: outcome.__name__.lower() for outcome in get_args(Outcome)}
 COMPLETED = OUTCOMES[Completed]
-# Those that say how long a job took.
+# The outcomes of attempts that say how long a job took.
 ENDED = frozenset(OUTCOMES[outcome] for outcome in (Completed, Retry, DeadLettered, Canceled))
 
 _MEASURED = {
@@ -96,7 +96,7 @@ _MEASURED = {
 }
 
 Subscriber = Callable[[Mapping[str, Any]], None]
-# With the job types of the events each wants; None for all.
+# Each subscriber, with the job types whose events it wants; None for all.
 _subscribers: dict[Event, list[tuple[Subscriber, Container[str] | None]]] = defaultdict(list)
 
 
@@ -105,7 +105,7 @@ def subscribe(
 ) -> None:
     """Call `subscriber` with the fields of each such event, in the thread that emits it.
 
-    That is mostly a worker's own thread: be quick, and name the job types where some are enough. An
+    That is mostly a worker's own thread, so be quick, and name the job types if some are enough. An
     error is logged and stops nothing.
     """
     _subscribers[event].append((subscriber, job_types))
@@ -134,7 +134,7 @@ def _notify(subscriber: Subscriber, event: Event, fields: Mapping[str, Any]) -> 
 
 
 def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> FinishedAttempts:
-    """Emit the ends of these attempts, after they were stored; return those that count."""
+    """Emit the ends of these attempts, after they were stored; return those that were not stale."""
     tokens = {claim.lease_token for claim in report.stale}
     finished, stale = AttemptsByKind(), AttemptsByKind()
     statuses = report.statuses
@@ -142,7 +142,7 @@ def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> FinishedA
         token = claim.lease_token
         status = statuses.get(claim.job_id)
         if status is not None and type(outcome) is Completed and token not in tokens:
-            # Nearly all.
+            # The case of nearly all attempts.
             finished.add(claim, COMPLETED, status, None, ran_seconds)
             continue
         before = report.before.get(token)
@@ -176,14 +176,14 @@ def _log_failure(claim: Claim, status: Status | None, outcome: Retry | DeadLette
         "status": None if status is None else str(status),
         "error_class": failure.error_class,
         "error": failure.message,
-        # Text, for a traceback object would bring the frames' variables along.
+        # As text, because a traceback object would bring the frames' variables along.
         "exception": failure.traceback,
     }
     telemetry.log_failure(fields, final=isinstance(outcome, DeadLettered))
 
 
 def measured(finished: FinishedAttempts) -> Iterator[Measured]:
-    """Yield what the roll-ups take of attempts: not those that were snoozed or released."""
+    """Yield the attempts that roll-ups measure: not those that were snoozed or released."""
     for kind, same in finished.items():
         if kind.outcome in ENDED:
             waited, ran = [one.wait_s for one in same], [one.run_s for one in same]

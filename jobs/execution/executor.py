@@ -1,4 +1,4 @@
-"""One claim in, one outcome out; never raises for a handler's error."""
+"""Runs one claim and returns one outcome; never raises for a handler's error."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def execute(
 ) -> Outcome:
     """Run the handler of the claimed job, an `async def` by `run_async`; return its outcome.
 
-    What it sets in context variables, such as Django's language and time zone, ends with it. Who runs
-    many asks `is_watched` once for all, and passes the answer.
+    Context variables that the handler sets, such as Django's language and time zone, are restored
+    afterwards. A caller that runs many jobs asks `is_watched` once, and passes the answer.
     """
     if watched is None:
         watched = is_watched()
@@ -95,7 +95,7 @@ def execute(
 
 
 def is_watched() -> bool:
-    """Say whether attempts are traced or have hooks; what nobody watches must not pay for it."""
+    """Say whether attempts are traced or have hooks; otherwise they must not pay for either."""
     return is_traced() or has_hooks()
 
 
@@ -115,7 +115,7 @@ def _with_log(
             attempt.ended(outcome)
             span.ended(outcome)
     if ctx.log_lines:
-        # It is in the log already: what the database refuses must not change the outcome.
+        # The lines are in the log already, so an error of the database must not change the outcome.
         with suppress(DatabaseError):
             save_log(claim, ctx.log_lines)
     return outcome
@@ -202,7 +202,7 @@ def _run(
         result.close()
         raise Fatal(UNAWAITED)
     if signals.timed_out:
-        # The handler caught it, and went on.
+        # The handler caught the JobTimeout, and went on.
         raise JobTimeout
     return completed(claim, result)
 
@@ -219,7 +219,7 @@ def _outcome_of(
     rng: Random,
     signals: Signals | None = None,
 ) -> Outcome:
-    """Return the outcome of an attempt that ended with `error`; with `signals`, in its handler."""
+    """Return the outcome of an attempt that `error` ended; with `signals`, in its handler."""
     retry_after, note = None, ""
     try:
         error, note = _deciding(error, claim, signals)
@@ -256,7 +256,7 @@ def _outcome_of(
 def _deciding(
     error: BaseException, claim: Claim, signals: Signals | None
 ) -> tuple[BaseException, str]:
-    """Return the error that says how the attempt ended, and a note where a LeaseLost is not true."""
+    """Return the error that says how the attempt ended, and a note if a LeaseLost is not true."""
     found = deciding(error)
     if not isinstance(found, LeaseLost) or signals is None:
         return found, ""

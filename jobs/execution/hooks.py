@@ -84,7 +84,7 @@ def around_attempt(claim: Claim) -> Iterator[RunningAttempt]:
                 manager.__exit__(None, None, None)
             except Exception as error:  # noqa: BLE001
                 _tell(error)
-        # Its frames hold what the handler held.
+        # The error's frames would keep the handler's variables alive.
         attempt.error = None
 
 

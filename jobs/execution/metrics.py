@@ -41,7 +41,7 @@ else:
             _sum = Counter()
 
 
-# What rows may name any number of.
+# The label of types that no code declares: rows may name any number of them.
 UNKNOWN_TYPE = "unknown"
 SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
 # For a few database statements.
@@ -96,7 +96,7 @@ def measure_attempts(attempts: FinishedAttempts) -> None:
 
 
 def _type_label(job_type: str) -> str:
-    """Return the type as a label: one that no code declares has no value of its own."""
+    """Return the type as a label; all types that no code declares share one."""
     return job_type if registry.find(job_type) is not None else UNKNOWN_TYPE
 
 

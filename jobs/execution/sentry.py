@@ -1,7 +1,7 @@
 """The attempt hook for Sentry: JOB_ATTEMPT_HOOKS = ["jobs.execution.sentry.report_failure"].
 
 An event has the exception's classes and frames, without the values of variables, and its messages
-redacted; its tags name the job. What a handler logs on the way is a breadcrumb of its own attempt.
+redacted; its tags name the job. What a handler logs becomes breadcrumbs of its own attempt.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jobs.engine.outcomes import MESSAGE_LIMIT
 from jobs.execution.hooks import RunningAttempt
 from jobs.execution.telemetry import FAILURES
 
-# Else Sentry would make an event of the line too.
+# Otherwise Sentry would make an event of the log line of a failure, too.
 ignore_logger(FAILURES)
 
 
@@ -49,7 +49,7 @@ def report_failure(attempt: RunningAttempt) -> Iterator[None]:
         )
         for value in event.get("exception", {}).get("values", []):
             value["value"] = redact(str(value.get("value") or ""), MESSAGE_LIMIT)
-        # A retry is less than a dead letter.
+        # A retry is less severe than a dead letter.
         event["transaction"] = attempt.job_type
         event["level"] = "error" if attempt.outcome == "deadlettered" else "warning"
         sentry_sdk.capture_event(event)

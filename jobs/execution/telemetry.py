@@ -1,6 +1,6 @@
 """The log lines of the queue's events, through the standard library's logging.
 
-Those of attempts that ended together are written, counted and measured by kind.
+The lines of attempts that ended together are written, counted and measured by kind.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class FinishedAttempt(NamedTuple):
     run_s: float
 
 
-# By kind: to write, count and measure attempts one by one would cost more than running their jobs.
+# By kind, because writing, counting and measuring them one by one would cost more than the jobs.
 FinishedAttempts = Mapping[AttemptKind, Sequence[FinishedAttempt]]
 
 
@@ -56,7 +56,7 @@ class AttemptsByKind(dict[AttemptKind, list[FinishedAttempt]]):
 
     def __init__(self) -> None:
         super().__init__()
-        # Without the worker, of which there is hardly ever more than one: its id is slow to hash.
+        # The worker's id and its text, computed once: there is hardly ever more than one worker.
         self._last: tuple[UUID | None, str] = None, ""
         self._same: dict[tuple[object, ...], list[FinishedAttempt]] = {}
 
@@ -129,7 +129,7 @@ class Lines:
 
 
 def log_many(event: str, attempts: FinishedAttempts) -> None:
-    """Write a line for each; as one record where possible, which costs less than running its job."""
+    """Write a line for each; by one record if possible, which costs less than running its job."""
     if not attempts or not _log.isEnabledFor(logging.INFO):
         return
     if all(getattr(one.formatter, "writes_lines", False) for one in _handlers_of(_log)):

@@ -1,7 +1,7 @@
 """A span for each attempt, where OpenTelemetry is installed and set up; the queue needs neither.
 
-The context of whoever enqueued travels in the correlation id, so no column is added: where a span
-is current and no correlation id is given, the new correlation id is the span's traceparent.
+The trace context of the code that enqueues travels in the correlation id, so no column is added: if
+a span is current and no correlation id is given, the new correlation id is the span's traceparent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class AttemptSpan:
     """The span of one attempt; `ended` notes how it ended."""
 
     def ended(self, outcome: Outcome) -> None:
-        """Note the outcome; without a tracer, nothing."""
+        """Note the outcome; does nothing without a tracer."""
 
 
 class _Recording(AttemptSpan):

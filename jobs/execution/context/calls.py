@@ -30,7 +30,7 @@ from tenants.models import Firm
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# Stored as text.
+# Results of these types are stored as text.
 Encoded = UUID | Decimal | date | time | timedelta
 
 MAX_NOTE_LENGTH = 200
@@ -117,9 +117,10 @@ class JobCalls:
     def log(self, message: object) -> None:
         """Note something about this attempt: in the log at once, and on the job's page when it ends.
 
-        Of an attempt the first MAX_LOG_LINES are kept, of each MAX_LOG_LENGTH characters, redacted
-        as errors are. Those of an attempt whose process died are in the log alone. Everybody who
-        may see the job reads them: name ids, not contents. No checkpoint; for `async def` too.
+        The first MAX_LOG_LINES notes of an attempt are kept, MAX_LOG_LENGTH characters of each,
+        redacted as errors are. If the attempt's process dies, its notes are in the log only.
+        Everybody who may see the job can read them: name ids, not contents. This is no checkpoint,
+        and works in `async def` handlers too.
         """
         text = redact(str(message), MAX_LOG_LENGTH)
         log_note(self._claim, text)
@@ -145,7 +146,7 @@ class JobCalls:
             raise TypeError(f"fraction must be a number from 0 to 1, not {kind}") from None
         if not in_range:
             raise ValueError("fraction must be from 0 to 1")
-        # It may be an error, or None.
+        # The note may be an error, or None.
         text = redact(str(note or ""), MAX_NOTE_LENGTH)
         if not save_progress(self._claim, float(fraction), text):
             raise self._lost()
@@ -169,8 +170,8 @@ class JobCalls:
 
         Raises:
             LeaseLost: the job is no longer this worker's; the result was not stored.
-            Fatal: the result cannot be stored, and running the step again would not help; where
-                the declared return type or the name says so, before the call.
+            Fatal: the result cannot be stored, and running the step again would not help; raised
+                before the call if the declared return type or the name says so.
         """
         stored = self._find_step(name, function)
         if stored is not None:
@@ -190,7 +191,7 @@ class JobCalls:
             raise Fatal(f"a step's name is refused: {faults[0].message}")
         stored = find_step(self._claim, name)
         if stored is None and (refused := unstorable_return(function)) is not None:
-            # Now, because what the function does cannot be undone.
+            # Refused before the call, because what the function does cannot be undone.
             raise Fatal(f"step {name!r} is declared to return {refused.__name__}: not storable")
         return stored
 
@@ -283,7 +284,7 @@ class JobCalls:
         if self._signals.lease_lost.is_set():
             raise LeaseLost(f"the worker of job {self.job_id} lost its lease")
         if self._signals.timed_out:
-            # The handler caught the first one.
+            # The handler caught the first JobTimeout.
             raise JobTimeout
 
     def _refuse_in_loop(self, twin: str) -> None:

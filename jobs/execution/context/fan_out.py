@@ -46,7 +46,7 @@ def type_of(then: Then) -> str:
 def fan_out(
     claim: Claim, name: str, specs: Sequence[EnqueueSpec], then: Then
 ) -> list[EnqueueResult]:
-    """Return the results of the step `name`, which is run if it was not yet."""
+    """Return the results of the step `name`; run it if it has not run yet."""
     stored = find_step(claim, name)
     if stored is None:
         results = _store(claim, name, specs, then)

@@ -31,7 +31,7 @@ class JobTransaction:
     result: Any = None
 
 
-# Of nearly all handlers.
+# The outcome of nearly all handlers.
 _NO_RESULT = Completed({}, "{}")
 
 
@@ -42,8 +42,8 @@ def completing(
     """Complete the job when the block ends, in the block's own transaction.
 
     `begun` is when the handler started, by the monotonic clock; `check` raises when the job must
-    not complete any more. The block sees its own firm only. A timeout leaves it as LeaseLost, and
-    as JobTimeout where it came too late to undo anything.
+    not complete any more. The block sees its own firm only. A timeout is raised as LeaseLost, or as
+    JobTimeout if it came too late to undo anything.
     """
     tx = JobTransaction()
     try:

@@ -51,7 +51,7 @@ from jobs.execution.rehearsal.records import (
     run_statement,
 )
 
-# The rows of others that the job wants may be locked for as long as this.
+# How long the job waits for rows that others have locked.
 LOCK_SECONDS = 5.0
 OUTCOMES = {
     "Completed": "completed",
@@ -80,7 +80,7 @@ def main() -> None:
         report = {"outcome": UNFINISHED, "error": _error(type(error).__name__, message)}
     with os.fdopen(answer, "w") as pipe:
         json.dump(report, pipe, default=str)
-    # Without waiting for threads that the handler may have left behind.
+    # Does not wait for threads that the handler may have left behind.
     os._exit(0)
 
 
@@ -147,7 +147,7 @@ def _run(claim: Claim, seconds: float, scratch: Path) -> dict[str, Any]:
         "writes": [],
         "children": [],
     }
-    # Django marks the whole transaction for the failure of a statement, which was undone by itself.
+    # A statement that failed was undone by itself, but Django has marked the whole transaction.
     transaction.set_rollback(False)
     try:
         report["writes"] = _writes(before, saved)
@@ -228,7 +228,7 @@ def _error(error_class: str, message: str) -> dict[str, str]:
 
 
 def _writes(before: Any, saved: SavedRows) -> list[dict[str, Any]]:
-    """Return the tables that were written since `before`, with counts by kind and ids of ours."""
+    """Return the tables written since `before`, with counts by kind and the ids of saved rows."""
     models = {model._meta.db_table: model._meta.verbose_name for model in apps.get_models()}
     found = []
     for table, counts in sorted(written_rows().items()):

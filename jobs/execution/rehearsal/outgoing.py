@@ -1,8 +1,8 @@
-"""Blocks what would leave a rehearsal's process and its transaction, and lists it.
+"""Blocks and lists what would have an effect outside a rehearsal's process and its transaction.
 
-Python's audit events come before the call itself, from every thread and also from the standard
-library's C code. Libraries that open sockets in C code of their own raise none: the database drivers
-are blocked by name.
+Python raises audit events before the call itself, from every thread and also from the standard
+library's C code. Libraries that open sockets in C code of their own raise none, so the database
+drivers are blocked by name.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class OutgoingCalls:
         ]
 
 
-# An audit hook is for the whole process and stays for its life.
+# One for the process, because an audit hook is for the whole process and cannot be removed.
 CALLS = OutgoingCalls()
 
 
@@ -149,7 +149,7 @@ class _Hook:
 
     def _check_path(self, path: object) -> None:
         if not isinstance(path, str | bytes | os.PathLike):
-            # A file that is open already.
+            # A file that is open already is given by its descriptor.
             return
         name = os.path.realpath(os.fsdecode(path))
         if name != os.devnull and not name.startswith(self._scratch):

@@ -35,7 +35,7 @@ def run_statement(
 ) -> Any:
     """Run a statement of the handler as it would run alone; refuse those that end a transaction.
 
-    One that fails outside the handler's own transactions is undone by itself, as with autocommit.
+    If one fails outside the handler's own transactions, it is undone by itself, as with autocommit.
     """
     text = sql if isinstance(sql, str) else ""
     if _ENDS_TRANSACTION.match(text):
@@ -74,7 +74,7 @@ class SavedRows:
             ids.append(str(instance.pk))
 
     def of(self, table: str) -> list[str]:
-        """Return the ids of the table's rows, the first ones."""
+        """Return the first ids of the table's rows that were saved or deleted."""
         return self._ids.get(table, [])
 
 
@@ -102,7 +102,7 @@ class RehearsalContext(JobContext):
             self._steps.append(step)
 
 
-# The executor makes the context; a process rehearses one job.
+# Global, because the executor makes the context, and a process rehearses one job only.
 STEPS: list[dict[str, Any]] = []
 
 
