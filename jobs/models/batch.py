@@ -13,7 +13,7 @@ from jobs.states import BATCH_STATES, UNCOMPLETED
 
 
 class Batch(QueueModel):
-    """Jobs that were enqueued as one; each time of these is that of an event, which happens once."""
+    """Jobs that were enqueued as one; each `…_at` is the time of an event, which happens once."""
 
     name = models.CharField(max_length=200, default="", blank=True)
     correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH)
@@ -53,7 +53,7 @@ class Batch(QueueModel):
 
 
 class BatchMember(QueueModel):
-    """A job of a batch, with its state when it was last over: in a batch, dead is failed."""
+    """A job of a batch, with the state in which it last ended (dead-lettered is failed)."""
 
     batch = models.ForeignKey(Batch, related_name="members", **UNCONSTRAINED)
     job = models.ForeignKey(JobQueue, related_name="+", **UNCONSTRAINED)

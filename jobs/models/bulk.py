@@ -81,7 +81,7 @@ class BulkRun(QueueModel):
 
     @property
     def has_canary_out(self) -> bool:
-        """Whether the canary is complete: a member that was refused tries nothing, the next does."""
+        """Whether the canary is complete; refused members do not count, as they try nothing."""
         return self.done >= self.canary_size or self.handled >= self.total
 
 

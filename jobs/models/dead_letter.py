@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 class DeadLetterQueue(QueueModel):
     """A job that will not be tried again by itself; at most one row for each of its series."""
 
-    # `jobs.operations.dead_letters`, set when the app is ready: models import nothing above them.
+    # `jobs.operations.dead_letters`; set when the app is ready, as models import no higher layer.
     operations: ClassVar[Any]
 
     original_job = models.ForeignKey(
         JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="dead_letters"
     )
     job_series = models.SmallIntegerField()
-    # Never null: a trigger of the table fills them in where they are not given.
+    # Never null: a trigger of the table fills them in if they are not given.
     category = models.CharField(  # noqa: DJ001
         max_length=20,
         null=True,
@@ -97,7 +97,7 @@ class DeadLetterQueue(QueueModel):
                 condition=Q(resolution__in=list(OPEN_RESOLUTIONS)),
                 name="dead_letter_open",
             ),
-            # In the order of jobs, for the list of dead ones.
+            # In the order of the jobs, for the list of dead jobs.
             models.Index(
                 fields=["original_job"],
                 condition=Q(resolution__in=list(OPEN_RESOLUTIONS)),

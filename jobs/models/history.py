@@ -12,7 +12,7 @@ from jobs.models.job import JobQueue
 from jobs.states import AttemptEnd, Category
 
 COUNTED = ("completed", "failed", "dlq", "canceled", "retried")
-# What operators did to jobs that were over; COUNTED counts how attempts ended.
+# What operators did to settled jobs; COUNTED counts how attempts ended.
 OPERATED = ("discarded", "failed_restarted", "canceled_restarted")
 COUNTERS = (*COUNTED, *OPERATED, "wait_ms", "run_ms")
 
@@ -139,14 +139,14 @@ class _Counts(models.Model):
 
 
 class _Counters(QueueModel, _Counts):
-    """Those of one firm."""
+    """The counters of one firm."""
 
     class Meta:
         abstract = True
 
 
 class JobMinute(_Counters):
-    """What was folded so far; `JobMinuteDelta` has the rest."""
+    """The counters folded so far; `JobMinuteDelta` has the rest."""
 
     class Meta:
         constraints = [
@@ -156,7 +156,7 @@ class JobMinute(_Counters):
 
 
 class JobHour(_Counters):
-    """The same by hours, for charts over days: `minute` is the hour's first."""
+    """The same counters by hour, for charts over days: `minute` is the first of the hour."""
 
     class Meta:
         constraints = [
@@ -168,12 +168,12 @@ class JobHour(_Counters):
 class JobMinuteDelta(_Counters):
     """What one transaction counted, until maintenance folds it into the minute.
 
-    It has no index but its key: nearly every completion inserts a row.
+    It has no index but its key, because nearly every completion inserts a row.
     """
 
 
 class PlatformMinute(_Counts):
-    """The sum of all firms' `JobMinute`, for who sees every firm. Triggers of that table keep it."""
+    """The sum of all firms' `JobMinute`, for users who see every firm; kept by triggers of that."""
 
     class Meta:
         constraints = [

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import models
 
 ID_BYTES = 16
-# Before every other: where a walk through ids begins.
+# Lower than every other id: a walk through ids begins here.
 FIRST_ID = UUID(int=0)
 
 
@@ -42,11 +42,11 @@ class IdsField(models.BinaryField):  # type: ignore[type-arg]  # generic to the 
         super().__init__(*args, **{"default": list, **options})
 
     def from_db_value(self, value: bytes | memoryview | None, *_: object) -> list[str]:
-        """Spell what is stored."""
+        """Return the stored ids as texts."""
         return [] if value is None else [str(one) for one in unpack_ids(value)]
 
     def get_prep_value(self, value: Any) -> bytes:
-        """Store what is spelled."""
+        """Return the ids, given as texts, as they are stored."""
         return pack_ids(UUID(str(one)) for one in value)
 
     def value_to_string(self, obj: models.Model) -> str:

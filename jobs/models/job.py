@@ -187,12 +187,12 @@ class JobQueue(FirmOwned):
                 name="job_admitted",
             ),
             models.Index(fields=["firm", "job_id"], name="job_firm"),
-            # Jobs on nobody's behalf, which most are, pay nothing for it.
+            # Partial, so that jobs on nobody's behalf, which most are, cost nothing.
             models.Index(
                 fields=["user", "job_id"], condition=Q(user__isnull=False), name="job_user"
             ),
-            # The few that ended and did not complete: only completed jobs have a result. No index may
-            # name their status, which a claim writes.
+            # The few jobs that ended without completing: only completed jobs have a result. The
+            # condition does not name the status, because a claim writes it.
             models.Index(
                 fields=["job_id", "firm"],
                 condition=Q(completed_at__isnull=False, result__isnull=True),
@@ -210,5 +210,5 @@ class JobQueue(FirmOwned):
 
     @property
     def shares_lock(self) -> bool:
-        """Whether it needs a slot that all firms share."""
+        """Whether the job needs a slot that all firms share."""
         return self.lock_key is not None and self.lock_counted_by == CountedBy.ALL_FIRMS

@@ -157,7 +157,7 @@ class RateBucket(QueueModel):
 class CircuitBreaker(QueueModel):
     """Holds back a firm's jobs of one type and limit key while it is not closed.
 
-    No row: no recent failure.
+    If there is no row, there was no recent failure.
     """
 
     job_type = models.CharField(max_length=100)
@@ -216,7 +216,7 @@ class CircuitBreaker(QueueModel):
 class ConcurrencyLock(QueueModel):
     """A held lock. A job's lock never expires: it is released when its attempt ends.
 
-    Those of the system firm count over all firms.
+    Locks of the system firm count over all firms.
     """
 
     lock_key = models.CharField(max_length=200)
@@ -244,5 +244,5 @@ class ConcurrencyLock(QueueModel):
 
 
 def held_at(moment: datetime) -> Q:
-    """Return the condition that a lock is held at that time: users' locks expire."""
+    """Return the condition that a lock is held at that time, because users' locks expire."""
     return Q(expires_at__isnull=True) | Q(expires_at__gte=moment)

@@ -50,7 +50,7 @@ class NotificationEndpoint(QueueModel):
 
     @property
     def recipient(self) -> str:
-        """The target as people see it: of a URL no path and no query, which may hold a secret."""
+        """The target as people see it: a URL without path and query, which may hold a secret."""
         if self.channel == Channel.EMAIL:
             return self.target
         parts = urlsplit(self.target)

@@ -13,7 +13,7 @@ from jobs.models.base import UNCONSTRAINED, QueueModel
 class IdempotentRequest(QueueModel):
     """A request that changed something, kept to answer it again in the same way.
 
-    It belongs to the firm of its API key; those of sessions and of platform staff to the system firm.
+    It belongs to its API key's firm; requests of sessions and of platform staff to the system firm.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, related_name="+", **UNCONSTRAINED)

@@ -32,7 +32,7 @@ class _Attempts(models.Model):
 
 
 class LatencyBucket(QueueModel, _Attempts):
-    """Those of a firm."""
+    """The attempts of one firm."""
 
     class Meta:
         constraints = [
@@ -45,7 +45,7 @@ class LatencyBucket(QueueModel, _Attempts):
 
 
 class PlatformLatency(_Attempts):
-    """The sum of all firms' `LatencyBucket`, for who sees every firm; triggers of that keep it."""
+    """The sum of all firms' `LatencyBucket`, for users who see every firm; kept by its triggers."""
 
     class Meta:
         constraints = [
@@ -57,7 +57,7 @@ class PlatformLatency(_Attempts):
 
 
 class FailingType(QueueModel):
-    """Since when the attempts of a firm's job type fail, without a quarter of an hour in between."""
+    """Since when a firm's job type fails, without a quarter of an hour between two failures."""
 
     job_type = models.CharField(max_length=100)
     failing_since = models.DateTimeField()

@@ -15,7 +15,7 @@ MAX_VIEW_NAME_LENGTH = 60
 
 
 class SavedView(QueueModel):
-    """Filters that a person named, to come back to them; of platform staff in the system firm."""
+    """Filters that a person saved under a name; those of platform staff are the system firm's."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     listing = models.CharField(max_length=20, choices=choices(Listing))

@@ -95,7 +95,7 @@ class Schedule(QueueModel):
         return self.name
 
     def timetable(self) -> Timetable:
-        """Return when it is due.
+        """Return the schedule's timetable.
 
         Raises:
             TimetableInvalid: its cron expression, interval or zone cannot be read.

@@ -15,9 +15,10 @@ from jobs.states import RunOutcome
 
 
 class ScheduleRun(QueueModel):
-    """One slot of a schedule, or a run out of turn: of its schedule's firm, whoever its jobs are for.
+    """One slot of a schedule, or a run out of turn; it belongs to the schedule's firm.
 
-    Its jobs are those of its type and correlation id from the first id to the last.
+    Its jobs, whichever firms they are for, have its type and correlation id, and ids from the first
+    to the last.
     """
 
     schedule = models.ForeignKey(Schedule, related_name="+", **UNCONSTRAINED)
@@ -59,7 +60,7 @@ class ScheduleRun(QueueModel):
 
     @property
     def job_id(self) -> UUID | None:
-        """Its job, None where it is none or several."""
+        """The id of its job; None if it has none or several."""
         return self.first_job_id if self.jobs == 1 else None
 
     def __str__(self) -> str:
