@@ -66,9 +66,9 @@ class JobType:
     dead_letter: bool = True
     breaker: Breaker | None = None
     queue: str = DEFAULT_QUEUE
-    # None: normal, or that of the job whose fan-in it belongs to.
+    # None: normal, or the priority of the job that fans out.
     priority: int | None = None
-    # None: the firm's.
+    # None: the firm's retention.
     retention: timedelta | None = None
     schedule: Scheduled | None = None
 
@@ -96,7 +96,7 @@ class TypeFinder(Protocol):
         """Return the type of a name that nothing declared yet."""
 
     def discover(self) -> None:
-        """Import what declares types."""
+        """Import the modules that declare types."""
 
     def queues(self) -> Collection[str]:
         """Return queues that may have no type yet."""
@@ -106,7 +106,7 @@ class TypeFinder(Protocol):
 
 
 _finders: list[TypeFinder] = []
-# Called with each declared function and the name of its type.
+# Each is called with every declared function and the name of its type.
 _listeners: list[Callable[[Handler, str], None]] = []
 
 
@@ -149,11 +149,11 @@ def job(
     Limits can be set for each `limit_key`, such as a mailbox; the job counts for `limit_units` in
     rates. `breaker` holds back a firm's jobs of the type and limit key while they keep failing
     alike. An upcaster takes a payload of its version and returns a newer one, of the current
-    version unless it sets `version`. `unique_for`, a timedelta or seconds, keeps the idempotency
-    key when the job is over: for that time nothing else is stored with it. `queue` is what
+    version unless it sets `version`. For `unique_for`, a timedelta or seconds, the idempotency key
+    stays taken, even when the job is settled: no other job is stored with it. `queue` is what
     `runworker --queue` serves; `priority` is that of jobs enqueued without one. `retention` is how
-    long its jobs are kept when they are over, in place of the firm's time. `schedule` says when a
-    job of it is enqueued by itself.
+    long settled jobs are kept, instead of the firm's time. `schedule` says when a job of the type
+    is enqueued by itself.
 
     The function gets methods that enqueue jobs of its type: `greet.enqueue(name="Ada")`.
 
@@ -206,7 +206,7 @@ def find(name: str) -> JobType | None:
 
 
 def on_declaration(listener: Callable[[Handler, str], None]) -> None:
-    """Call `listener` with each function that `@job` decorates, also those it has decorated."""
+    """Call `listener` with each function that `@job` decorates, or has decorated already."""
     _listeners.append(listener)
     for declared in _types.values():
         listener(declared.handler, declared.name)
@@ -236,7 +236,7 @@ def get(name: str) -> JobType:
     try:
         found = find(name)
     except (TypeError, AttributeError):
-        # What cannot be a key, or that a finder cannot read.
+        # The value cannot be a key of a dict, or a finder cannot read it.
         if isinstance(name, str):
             raise
         raise _no_name(name) from None
@@ -246,7 +246,7 @@ def get(name: str) -> JobType:
 
 
 def name_faults(given: object) -> list[Fault]:
-    """Return what is wrong with what should be the name of a type; unknown ones are not."""
+    """Return the faults of what should be a type's name; an unknown name is no fault here."""
     return [] if isinstance(given, str) else _no_name(given).faults
 
 

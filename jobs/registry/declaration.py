@@ -31,7 +31,7 @@ _CHARACTERS = "printable characters"
 # The largest value of a database's small integer.
 MAX_LOCK_LIMIT = 32_767
 NUMBER = (int, float)
-# What each of these options must be; where its default is None, None too.
+# The class of each of these options, and its description. Those of NONE_FOR_NONE may be None.
 OPTION_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "version": (str, 'a string such as "2.0"'),
     "upcasters": (Mapping, "a dict of functions, by the version that each reads"),
@@ -71,17 +71,17 @@ def check_declaration(job_type: JobType) -> None:
 
 
 def check_name(name: object) -> None:
-    """Refuse the name of a type that is no string.
+    """Refuse a type's name that is no string.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is no string.
     """
     if not isinstance(name, str):
         raise TypeError(f"the name of a job type must be a string, not {_kind(name)}")
 
 
 def check_options(name: str, given: Collection[str], known: Collection[str]) -> None:
-    """Refuse options that `@job` does not have, with what may have been meant.
+    """Refuse options that `@job` does not have, and suggest similar ones.
 
     Raises:
         TypeError: there is one.
@@ -94,7 +94,7 @@ def check_options(name: str, given: Collection[str], known: Collection[str]) -> 
 
 
 def category_of(name: str, category: object) -> Category:
-    """Return the category that is given as such or by its name.
+    """Return the category, given as such or by its name.
 
     Raises:
         ValueError: there is none of this name.
@@ -115,7 +115,7 @@ def _check_classes(job_type: JobType) -> None:
         value = getattr(job_type, option)
         if value is None and option in NONE_FOR_NONE:
             continue
-        # True would be a number.
+        # A bool is an int, too.
         if not isinstance(value, right) or (isinstance(value, bool) and right is not bool):
             raise TypeError(f"{job_type.name}: {option} must be {what}, not {_kind(value)}")
     category_of(job_type.name, job_type.category)
@@ -163,12 +163,12 @@ def _check_names(job_type: JobType) -> None:
 
 
 def is_name(text: str, most: int) -> bool:
-    """Say whether the text can be stored and shown; neither NUL nor half a character is printable."""
+    """Say whether the text can be stored and shown; NUL and lone surrogates are not printable."""
     return 1 <= len(text) <= most and text.isprintable()
 
 
 def _check_numbers(job_type: JobType) -> None:
-    # Infinity is a time that never comes; a comparison with NaN is false.
+    # Infinity means no timeout; NaN fails both comparisons.
     timeout = job_type.timeout_seconds
     if not (0 < timeout <= LONGEST_WAIT_SECONDS or timeout == math.inf):
         raise ValueError(

@@ -24,7 +24,7 @@ class JobHandler(Protocol[P, PayloadIn_contra, ROut_co]):
     """A declared handler: the function as it was, and the typed calls of its type."""
 
     def __call__(self, payload: PayloadIn_contra, ctx: Any) -> ROut_co:
-        """Run as the handler runs, with whatever stands for `ctx`."""
+        """Call the handler itself; `ctx` may be a stand-in."""
 
     def enqueue(self, *args: P.args, **fields: P.kwargs) -> EnqueueResult:
         """Enqueue a job with these fields."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr
 
-# They make the same each time.
+# Default factories that make an equal value each time.
 _CONSTANT = (None, dict, frozenset, list, set, tuple)
 NO_ENVELOPE = {"tenant_id": 0, "version": "", "correlation_id": ""}
 
@@ -17,11 +17,11 @@ class JobPayload(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    # Fields whose content has keys of others: keys inside are not checked for secrets.
+    # Fields with content from elsewhere, whose keys are not checked for secrets.
     free_form: ClassVar[frozenset[str]] = frozenset()
 
     if TYPE_CHECKING:
-        # Who builds a payload may leave the envelope out; stored ones have it.
+        # Code that builds a payload may leave the envelope out; stored payloads have it.
         tenant_id: StrictInt = 0
         version: StrictStr = ""
         correlation_id: StrictStr = ""
@@ -34,14 +34,15 @@ class JobPayload(BaseModel):
             """Build a payload by hand, as a test does; the envelope may be left out."""
             super().__init__(**{**NO_ENVELOPE, **fields})
 
-        # Else pydantic would call it for every payload that it reads, and demand no envelope.
+        # Otherwise pydantic would call it for every payload that it reads, and demand no envelope.
         __init__.__pydantic_base_init__ = True
 
 
 def made_defaults(payload: JobPayload) -> dict[str, Any]:
-    """Return, as JSON by key, what a `default_factory` made of the fields that were not given.
+    """Return, as JSON by key, the values that a `default_factory` made for the missing fields.
 
-    Stored with the job: each of its attempts would have another. Those of models within are not.
+    They are stored with the job, because each attempt would make other ones. Those of nested models
+    are not.
     """
     keys = _made_fields(type(payload))
     if not keys or not (missing := keys.keys() - payload.model_fields_set):
@@ -61,7 +62,7 @@ def _made_fields(model: type[JobPayload]) -> dict[str, str]:
 
 
 def is_older(version: str, than: str) -> bool:
-    """Say whether a payload version comes before another; False where one is not made of numbers."""
+    """Say whether a payload version precedes another; False if one is not made of numbers."""
     try:
         return _parts(version) < _parts(than)
     except ValueError:

@@ -15,10 +15,10 @@ class Scheduled:
 
     Give either `cron`, by the clock of `time_zone`, or `every_seconds`. The jobs belong to the system
     firm; with `every_firm`, each run is one job for each active firm. Slots that were missed while no
-    worker was there run once. Workers store it when they start; what an operator changes stays.
+    worker was there run once. Workers store it when they start; an operator's changes stay.
 
     Raises:
-        TypeError: `cron` or `every_seconds` is of another kind.
+        TypeError: `cron` or `every_seconds` is of the wrong type.
         ValueError: both or neither are given, or one, or the zone, cannot be read.
     """
 

@@ -14,7 +14,7 @@ from jobs.errors import Fault, HandlerError, PayloadInvalid
 from jobs.registry.payload import JobPayload
 
 MAX_FAULTS = 50
-# What a validator may raise that says nothing of the payload: a lookup of its own failed, or it asks
+# Errors of a validator that say nothing about the payload: a lookup of its own failed, or it asks
 # something of the queue.
 PASSING = (DatabaseError, OSError, HandlerError)
 _CODES = {"missing": "missing", "extra_forbidden": "unknown_field"}
@@ -54,14 +54,14 @@ def schema_faults(error: ValidationError) -> list[Fault]:
 def _faults_up_to(model: type[JobPayload], text: str, error: Exception) -> list[Fault]:
     """Return the fault of the validator that raised `error`, after those of the fields before.
 
-    Pydantic does not say whose validator it was. Fields are read in their order, so it is the
-    first with which reading ends so; a validator of the whole model is of none.
+    Pydantic does not say which field's validator it was. Fields are read in their order, so it is
+    the first field with which reading raises. A validator of the whole model belongs to no field.
     """
     payload = json.loads(text)
     given: dict[str, Any] = {}
     before: list[Fault] = []
     for name, field in model.model_fields.items():
-        # Without it no validator runs that comes after all fields.
+        # Without the version, no validator runs that comes after all fields.
         if name == "version":
             continue
         key = field.validation_alias if isinstance(field.validation_alias, str) else name
@@ -73,7 +73,8 @@ def _faults_up_to(model: type[JobPayload], text: str, error: Exception) -> list[
             before = [one for one in schema_faults(refused) if one.code != "missing"]
         except Exception as raised:  # noqa: BLE001 - a validator may raise anything
             if name in JobPayload.model_fields or not given:
-                # The envelope has no validators: one of the raw payload misses what comes later.
+                # The envelope has no validators, so one of the raw payload raised, which misses
+                # later fields.
                 break
             return [*before, _fault_of(key, raised)]
     return [_fault_of("payload", error)]
@@ -82,6 +83,6 @@ def _faults_up_to(model: type[JobPayload], text: str, error: Exception) -> list[
 def _fault_of(field: str, error: Exception) -> Fault:
     """Return the fault of a validator that raised; only Django's own error is written for people."""
     if isinstance(error, DjangoValidationError):
-        with suppress(Exception):  # texts with parameters that are not there
+        with suppress(Exception):  # the text may name parameters that are missing
             return Fault(field, "value_error", "; ".join(error.messages))
     return Fault(field, "function_failed", f"its validator raised {type(error).__name__}")

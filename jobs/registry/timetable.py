@@ -1,4 +1,4 @@
-"""When a schedule is due: its slots, by cron expression or interval. Knows no database.
+"""When a schedule is due: its slots, by cron expression or interval. Uses no database.
 
 A slot is an instant. The slots depend on the timetable alone, not on the moment of asking. In zones
 with summer time, cron expressions behave as in Debian's cron: a time of day that the clock skips
@@ -22,8 +22,8 @@ MAX_CRON_LENGTH = 100
 # A hundred years, as everywhere: later times exceed the calendars of databases.
 MAX_INTERVAL_SECONDS = 100 * 366 * 86_400
 
-# How far back the latest slot is searched, one after the other: slots that are frequent are found in
-# a short search, so that no search has to pass many.
+# How far back the latest slot is searched for, in turn: frequent slots are found by a short search,
+# so that no search has to pass many.
 _SEARCH_BACK = (
     timedelta(hours=1),
     timedelta(days=1),
@@ -75,7 +75,7 @@ class Timetable:
     def first_after(self, moment: datetime, *, anchor: datetime | None = None) -> datetime:
         """Return the first slot after `moment`, in UTC.
 
-        An interval needs an `anchor`: any slot of it. Without one its first slot is a whole
+        For an interval, `anchor` is any of its slots. Without one, the first slot is a whole
         interval after `moment`.
 
         Raises:
@@ -142,7 +142,7 @@ class Timetable:
         for local in CronSim(self.cron or "", self._local(moment)):
             slot = local.replace(tzinfo=self.zone).astimezone(UTC)
             if self._local(slot) != local:
-                # With the offset that the change ends it lies after the change, else before.
+                # The old offset puts a skipped time after the change; the new one puts it before.
                 before = local.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
                 slot = self._change_between(before, slot) or slot
             if slot > last:
@@ -202,7 +202,7 @@ def check_time_zone(name: str) -> None:
 
 @cache
 def _zones() -> frozenset[str]:
-    """Return the names of all zones: listing them reads hundreds of files."""
+    """Return the names of all zones; cached, because listing them reads hundreds of files."""
     return frozenset(available_timezones())
 
 
