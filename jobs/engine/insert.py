@@ -40,7 +40,7 @@ DispatchGroup = tuple[str, int, str | None]
 
 
 def insert(jobs: Sequence[NewJob], *, database: BaseDatabaseWrapper | None = None) -> list[UUID]:
-    """Store the jobs, all or none, and return the id of the job that stands for each of them.
+    """Store the jobs, all or none, and return for each of them the id of the stored job.
 
     The id is the job's own, or that of the job that already has its idempotency key: a live job or,
     if the key is kept, any job of the key's period. Jobs with a lock key are stored waiting: call
@@ -147,7 +147,7 @@ def _insert_in_batches(jobs: Sequence[NewJob]) -> list[UUID]:
     for start in range(0, len(unrefused), BATCH):
         stands_for |= insert_batch(unrefused[start : start + BATCH])
     pass_on([job for job in reserving if stands_for[job.job_id] != job.job_id], stands_for)
-    # A refused job may stand for another one that was refused too: follow it once more.
+    # The job that refused this one may have been refused as well: follow its id once more.
     return [stands_for.get(stands_for[job.job_id], stands_for[job.job_id]) for job in jobs]
 
 
@@ -162,7 +162,7 @@ def insert_keyless(jobs: Sequence[NewJob]) -> None:
 
 
 def insert_batch(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
-    """Store one batch inside `in_transaction`; return, by id, which live job stands for each."""
+    """Store one batch inside `in_transaction`; return, by id, the live job that each now has."""
     if all(job.idempotency_key is None for job in jobs):
         rows, params = rows_sql(jobs)
         single = len(jobs) == 1

@@ -28,7 +28,7 @@ def wait_until_settled(job_id: UUID, timeout: float) -> JobQueue:
     """Return the job's row once it is settled; `timeout` is in seconds.
 
     Raises:
-        NotSettled: it was not within `timeout`.
+        NotSettled: the job was not settled within `timeout`.
         WrongPlace: in a handler, a transaction or a coroutine.
     """
     if in_event_loop():
@@ -105,7 +105,7 @@ def read_job(job_id: UUID) -> JobQueue:
     """Return the row of a job whose id the caller was just given by the engine.
 
     Raises:
-        UnknownJob: it is deleted; its key may outlive it.
+        UnknownJob: the job is deleted; its idempotency key may outlive it.
     """
     rows = JobQueue.objects.unscoped("an id just given by the engine")
     row: JobQueue | None = reading(lambda: rows.filter(pk=job_id).first())

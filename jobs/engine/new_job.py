@@ -83,7 +83,7 @@ class NewJob(NamedTuple):
 
     @property
     def keeps_key(self) -> bool:
-        """Whether the key is kept when the job is over."""
+        """Whether the idempotency key stays taken after the job is settled."""
         return (self.once_only or self.unique_for is not None) and self.idempotency_key is not None
 
 

@@ -109,7 +109,7 @@ class Settlement(NamedTuple):
 
 @dataclass
 class SettleReport:
-    """The new status of each settled job, and the claims that were no longer in force.
+    """The new status of each settled job, and the stale claims.
 
     `before` has the status, by token, of jobs that an earlier write of the same claim settled.
     `locked` are claims in force that another transaction keeps from being settled: try again.

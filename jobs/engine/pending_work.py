@@ -106,7 +106,7 @@ class PendingWorkReader:
         self._last: tuple[float, PendingWork] | None = None
 
     def read(self, *, claims: bool = True) -> PendingWork:
-        """Ask the database; without `claims`, not whether there is something to claim.
+        """Ask the database; without `claims`, do not ask whether there is something to claim.
 
         Raises:
             DatabaseError: it could not be asked.

@@ -212,7 +212,7 @@ def _prune_requests(firm_id: int) -> int:
 
 
 def _prune_idempotency_keys(firm_id: int) -> int:
-    """Delete the keys whose period is over; a new job would take them over."""
+    """Delete the keys whose period has ended; a new job would take them over anyway."""
     now = dialects.current().now_sql()
     return _delete_where("jobs_idempotencykey", f"expires_at <= {now}", [firm_id])
 

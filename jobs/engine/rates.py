@@ -14,7 +14,7 @@ from jobs.engine.transactions import fetch
 from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.states import CountedBy
 
-# Of the limits `l` that count in the same bucket, the one that applies comes first.
+# Orders the limits `l` that count in the same bucket: the one that applies comes first.
 MOST_SPECIFIC_FIRST = "ORDER BY l.everywhere, l.limit_key DESC"
 
 

@@ -72,7 +72,7 @@ class RescueReport:
 def rescue(
     rng: Random, *, asked_at: datetime | None = None, mark_dead: bool = True
 ) -> RescueReport:
-    """Mark workers dead whose lease is over and take their jobs back, in bounded batches.
+    """Mark workers dead whose lease has expired and take their jobs back, in bounded batches.
 
     `asked_at` is the database's time just before the call. When the statement reaches the database
     much later, no worker is marked dead: heartbeats may have been delayed as well. Without
@@ -142,7 +142,7 @@ def rescue_orphans(rng: Random) -> RescueReport:
 
 
 def awaits_rescue() -> bool:
-    """Say whether a worker whose lease is over still has jobs."""
+    """Say whether a worker whose lease has expired still has jobs."""
     dialect = dialects.current()
     return bool(
         reading(

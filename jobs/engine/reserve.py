@@ -14,8 +14,8 @@ from jobs.engine.transactions import fetch, run
 def reserve(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
     """Reserve the keys of these jobs; return, by id, the holder of each refused job's key.
 
-    Each must have a key. A key whose period is over is taken over. Must run in the transaction that
-    stores the jobs.
+    Each must have a key. A key whose period has ended is taken over. Must run in the transaction
+    that stores the jobs.
     """
     dialect = dialects.current()
     # One statement must not touch a key twice: only the first job of each asks for it.
@@ -60,7 +60,7 @@ def reserve(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
 
 
 def pass_on(refused: Sequence[NewJob], stands_for: dict[UUID, UUID]) -> None:
-    """Let the keys that these jobs reserved name the live jobs that stand for them.
+    """Let the keys that these refused jobs reserved name the live jobs that have their live keys.
 
     A period counts from when the live job was enqueued.
     """

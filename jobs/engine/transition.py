@@ -114,7 +114,7 @@ def result_json(completed: Completed) -> str:
     """Return the JSON text of what a handler returned.
 
     Raises:
-        NotStorable: it cannot be stored.
+        NotStorable: the result cannot be stored.
     """
     # Encoding again could differ, because other threads may change what a handler returned.
     return completed.text or to_json(completed.result)

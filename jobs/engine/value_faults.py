@@ -1,4 +1,4 @@
-"""What is wrong with a number, a span or a time that somebody passed."""
+"""Finds the faults of numbers, spans and times that callers pass."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class AnnouncedJob(NamedTuple):
 
     @classmethod
     def from_text(cls, text: str) -> AnnouncedJob | None:
-        """Return the job that a notification names; None where it only says that there is work.
+        """Return the job that a notification names; None if it only says that there is work.
 
         Anybody who may connect can notify, so a text of another form is only a hint.
         """

@@ -82,7 +82,7 @@ class IdleThreads(Executor):
         connections.close_all()
         with self._changed:
             if self._queue:
-                # Submitted meanwhile, when no further thread could start.
+                # Submitted in the meantime, when no further thread could start.
                 return self._queue.popleft()
             self._threads -= 1
             self._changed.notify_all()
@@ -107,7 +107,7 @@ def _checked(call: Callable[[], T]) -> T:
         if type(error) is StopIteration:
             # A future refuses StopIteration: the caller that awaits the call would wait for ever.
             error = RuntimeError("the call raised StopIteration")
-        # Nothing else would replace a connection that the database ended.
+        # Replaces a connection that the database has ended; nothing else does.
         close_old_connections()
         if error is raised:
             raise

@@ -95,7 +95,7 @@ def require_no_transaction(outer: Collection[BaseDatabaseWrapper] = ()) -> None:
     """Check that the handler left no transaction open on this thread, other than `outer`.
 
     Raises:
-        TransactionLeftOpen: it did; the connection is still to be dropped.
+        TransactionLeftOpen: it left one open; the caller still has to drop the connection.
     """
     if left := _open_transactions(outer):
         raise transaction_left_open(left)

@@ -121,7 +121,7 @@ def log(event: str, fields: Mapping[str, Any], *, problem: bool) -> None:
 class Lines:
     """The message of a log record that stands for many lines, one for each of `attempts`.
 
-    Only formatters that say so by an attribute `writes_lines` get one, and write each as a `Line`.
+    Only formatters with an attribute `writes_lines` get one; they write each line as a `Line`.
     """
 
     event: str
@@ -160,6 +160,6 @@ def log_note(claim: Claim, text: str) -> None:
 
 
 def log_failure(fields: Mapping[str, Any], *, final: bool) -> None:
-    """Write a failed attempt: a warning, or an error where the job is not tried again."""
+    """Write a failed attempt: as a warning, or as an error if the job is not tried again."""
     level = logging.ERROR if final else logging.WARNING
     write_line(_failures, level, "job.attempt_failed", fields)

@@ -50,7 +50,7 @@ _NONE = AttemptSpan()
 
 
 def is_traced() -> bool:
-    """Say whether OpenTelemetry is installed and somebody has set its SDK up."""
+    """Say whether OpenTelemetry is installed and its SDK is set up."""
     provider = getattr(trace, "get_tracer_provider", None)
     return provider is not None and not isinstance(provider(), trace.ProxyTracerProvider)
 

@@ -88,7 +88,7 @@ class JobStep(QueueModel):
 
 
 class IdempotencyKey(QueueModel):
-    """A key that stays used when its job is over: for ever, or until it expires and is purged."""
+    """A key that stays taken after its job is settled: for ever, or until it expires."""
 
     key = models.CharField(max_length=200)
     job_id = models.UUIDField()

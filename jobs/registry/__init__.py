@@ -278,7 +278,7 @@ def types_in_queue(queue: str) -> list[str]:
 
 
 def breaker_of(name: str) -> Breaker | None:
-    """Return the breaker that the type declares, None where it declares none."""
+    """Return the breaker that the type declares, or None."""
     declared = _types.get(name)
     return None if declared is None else declared.breaker
 

@@ -55,7 +55,7 @@ def check_declaration(job_type: JobType) -> None:
     """Check that a declaration does not contradict itself.
 
     Raises:
-        ValueError: it does.
+        ValueError: the declaration contradicts itself.
         TypeError: an option is of the wrong type, or its handler does not take (payload, ctx) or
             is a generator.
     """

@@ -72,7 +72,7 @@ def decode_claim(fields: dict[str, Any]) -> Claim:
 def encode_outcome(outcome: Outcome) -> bytes:
     """Return the answer with this outcome."""
     if isinstance(outcome, Completed):
-        # Not by asdict(): that copies the result, and classes of a handler may not allow it.
+        # asdict() would copy the result, which classes of the handler may not allow.
         result = json.loads(outcome.text) if outcome.text else outcome.result
         fields = {"result": result, "text": outcome.text}
     else:
@@ -128,10 +128,10 @@ class IsolatedProcess:
         return not self._killed and self._process.poll() is None
 
     def wait_until_ready(self) -> None:
-        """Wait until it can take a job.
+        """Wait until the process can take a job.
 
         Raises:
-            ProcessDied: it never could.
+            ProcessDied: the process ended, or did not become ready in time.
         """
         self._receive(time.monotonic() + START_SECONDS)
 
@@ -278,7 +278,7 @@ class ProcessRunner(Runner):
                     return timed_out(self.claim, rng=self._rng)
 
     def stop(self, reason: StopReason) -> None:
-        """Ask the handler to stop; a job that is no longer ours ends at once."""
+        """Ask the handler to stop; if the lease is lost, end the process at once."""
         with self._lock:
             if self._ended:
                 return

@@ -187,7 +187,7 @@ class Maintenance:
         return self._state.rng.uniform(0.8, 1.2)
 
     def _try(self, name: str, run: Callable[[], T], outage: Outage) -> T | None:
-        """Return what `run` returns, None where the database fails."""
+        """Return what `run` returns, or None if the database fails."""
         try:
             refresh_own_connection()
             answer = run()

@@ -277,7 +277,7 @@ class Pool:
     def _wait_to_start(self, batch: Batch) -> None:
         """Wait until so few batches run that this one may start; not if they stall."""
         with self._lock:
-            # Others may take its claims away meanwhile.
+            # Other threads may take the batch's claims away in the meantime.
             while batch.claims and not self._state.halt.is_set():
                 if self._active_batches(batch.most, time.monotonic()) < batch.most:
                     return
@@ -290,7 +290,7 @@ class Pool:
         )
 
     def _release_claims(self, claims: Sequence[Claim], reason: Released) -> None:
-        """Release claims; those that were rescued meanwhile are left alone."""
+        """Release claims; those that were rescued in the meantime are left alone."""
         with self._lock:
             self.given_back += len(claims)
         self._submit([Settlement(claim, reason, None) for claim in claims])

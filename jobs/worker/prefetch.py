@@ -87,13 +87,13 @@ class PrefetchPolicy:
     @property
     def longest_seconds(self) -> float:
         """How long the handlers of the slowest type are expected to run; 0 before the first ended."""
-        # A copy: another thread may add a type meanwhile.
+        # A copy, because another thread may add a type in the meantime.
         return max(list(self._seconds_of.values()), default=0.0)
 
     def most_threads(self, claim: Claim) -> float:
         """Return how many threads may run jobs like this at the same time.
 
-        Short jobs hardly wait for anything: further threads would only compete for the interpreter.
+        Short jobs hardly wait for anything, so more threads would only compete for the interpreter.
         """
         seconds = self._seconds_of.get(claim.job_type)
         return _most_threads(seconds) if seconds is not None else inf

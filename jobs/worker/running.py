@@ -77,7 +77,7 @@ class StartNotes:
         return False
 
     def write(self, worker_id: UUID) -> bool:
-        """Write the note to this worker's row; False when it was marked dead.
+        """Write the note to this worker's row; return False if the worker was marked dead.
 
         Raises:
             DatabaseError: it may have been written or not.

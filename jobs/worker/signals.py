@@ -22,7 +22,7 @@ Handler = Callable[[int, FrameType | None], object]
 
 
 class StopRequests:
-    """Calls `stop` at the first SIGTERM, and `end_now` at the second where nobody supervises.
+    """Calls `stop` at the first SIGTERM; without a supervisor, `end_now` at the second.
 
     A supervised process ignores further ones: a signal to the whole process group arrives beside
     the supervisor's own, and only the supervisor decides when to kill.

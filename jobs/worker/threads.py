@@ -104,7 +104,7 @@ class WorkerThread:
         self._work.put(work)
 
     def end(self) -> None:
-        """End the thread after what it was given."""
+        """End the thread after the work it was given."""
         self._work.put(None)
 
     def loop(self, on_free: Callable[[WorkerThread], None]) -> None:

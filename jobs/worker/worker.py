@@ -80,7 +80,7 @@ class WorkerLoop:
         # Whether the last wait ended without a hint: pending work is then read before a claim,
         # which costs more.
         self._reads_first = False
-        # A burst ends with the work there is: it runs no schedules.
+        # A burst ends when the present work is done, so it runs no schedules.
         schedules = options.scheduler and not options.burst
         self._maintenance = Maintenance(self.state, self._pending_work, schedules=schedules)
         self._claimer = Claimer(
@@ -113,7 +113,7 @@ class WorkerLoop:
             self._shut_down()
 
     def _start(self) -> bool:
-        """Register and start the threads, waiting for the database; False if stopped meanwhile."""
+        """Register and start the threads, waiting for the database; False if stopped before."""
         while not self.state.stopping.is_set():
             try:
                 refresh_connection()

@@ -61,5 +61,5 @@ def ids_sql(ids: Iterable[UUID]) -> tuple[str, list[Any]]:
 
 
 def statuses_sql(statuses: Iterable[Status]) -> str:
-    """Return what stands within `status IN (…)`."""
+    """Return the list of statuses for `status IN (…)`."""
     return ", ".join(f"'{status.value}'" for status in sorted(statuses))

@@ -233,7 +233,7 @@ class Dialect(ABC):
     ) -> Statement | None:
         """Return one statement that says whether a firm has work, and these columns.
 
-        None where the firm scan takes several statements.
+        Returns None if the firm scan takes several statements.
         """
 
     @abstractmethod

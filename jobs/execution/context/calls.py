@@ -253,7 +253,7 @@ class JobCalls:
         """Commit what the block writes, and the job's completion with `tx.result`, together.
 
         The block runs with the firm in scope. Keep it short and without network calls: on SQLite
-        nobody else can write meanwhile. After the commit the job is over: what the handler does or
+        nobody else can write meanwhile. The commit settles the job: what the handler does or
         raises afterwards changes nothing.
 
         Raises:

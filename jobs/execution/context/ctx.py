@@ -80,7 +80,7 @@ class JobContext(JobCalls):
     ) -> T:
         """Call the plain function `function(tx, *args)` inside `transaction()`; return its result.
 
-        It runs on one of the few threads, and rolls back when the handler is stopped meanwhile.
+        It runs on one of the few threads, and rolls back if the handler is stopped in the meantime.
         """
         if inspect.iscoroutinefunction(function):
             raise TypeError("run_in_transaction() takes a plain function: nothing is awaited in it")

@@ -29,11 +29,11 @@ THEN_PARTS = 2
 
 
 def type_of(then: Then) -> str:
-    """Return the job type of what follows.
+    """Return the type of the job that follows.
 
     Raises:
         ArgumentsInvalid: it is not a type and its payload.
-        PayloadInvalid: the type is no name.
+        PayloadInvalid: the type is not given by its name.
     """
     given: Any = then
     if isinstance(given, tuple | list) and len(given) == THEN_PARTS:

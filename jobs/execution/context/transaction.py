@@ -77,7 +77,7 @@ def completed(claim: Claim, result: Any) -> Completed:
     """Return the outcome of a handler with this result.
 
     Raises:
-        Fatal: it cannot be stored.
+        Fatal: the result cannot be stored.
     """
     if result is None:
         return _NO_RESULT

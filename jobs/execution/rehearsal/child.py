@@ -162,7 +162,7 @@ def _run(claim: Claim, seconds: float, scratch: Path) -> dict[str, Any]:
 
 
 def _outcome_within(claim: Claim, seconds: float) -> Outcome | None:
-    """Run the handler and its on-commit callbacks; None when the time is over."""
+    """Run the handler and its on-commit callbacks; return None if `seconds` were not enough."""
     signal.signal(signal.SIGALRM, _time_out)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:

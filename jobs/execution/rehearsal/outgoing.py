@@ -76,7 +76,7 @@ class EmailBackend(BaseEmailBackend):
 def block(scratch: Path) -> None:
     """Block calls from now on; files may be written below `scratch` alone.
 
-    The process must have its database connection already: it gets no other.
+    The process must have its database connection already, because further ones are blocked.
     """
     hook = _Hook(scratch)
     CALLS.blocking = True
