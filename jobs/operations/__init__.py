@@ -1,1 +1,1 @@
-"""The operations of operators, one file a noun; admin, REST and CLI only call these."""
+"""What operators do to rows, one file for each noun; admin, REST and CLI only call these."""

@@ -17,12 +17,12 @@ from tenants.models import Firm
 
 @operation
 def close_breaker(breaker: CircuitBreaker | UUID | str, reason: str, *, by: By = None) -> None:
-    """Let the jobs run that a circuit breaker holds back; its counts start again at zero.
+    """Close a circuit breaker: the jobs that it holds back run, and its counts start at zero.
 
     Raises:
         ReasonMissing: no reason given.
         UnknownJob: no such breaker in scope.
-        WrongState: it is closed.
+        WrongState: the breaker is closed.
     """
     require_reason(reason)
     row = get_for_update(CircuitBreaker, breaker)
@@ -31,7 +31,8 @@ def close_breaker(breaker: CircuitBreaker | UUID | str, reason: str, *, by: By =
     if circuit.state is BreakerState.CLOSED:
         raise WrongState(f"the breaker of {row} is closed")
     declared = registry.find(row.job_type)
-    # Code that does not know the type may close its breaker: nothing is counted by that rule.
+    # The default rule serves where this code does not know the type: a breaker that is closed with
+    # counts of zero uses none of its numbers.
     store_circuit(key, circuit, Circuit(), (declared and declared.breaker) or Breaker())
     audit("breaker.close", row, by, reason, before=_before(key, circuit))
 
@@ -40,16 +41,16 @@ def close_breaker(breaker: CircuitBreaker | UUID | str, reason: str, *, by: By =
 def open_breaker(
     job_type: str, firm: Firm | int, reason: str, *, limit_key: str = "", by: By = None
 ) -> CircuitBreaker:
-    """Hold a type's jobs of one firm back as if they had failed; after the cooldown one is tried.
+    """Open a type's circuit breaker in one firm by hand; after the cooldown one job is tried.
 
-    Those of `limit_key`; without one, those that have none.
+    It holds back the jobs with `limit_key`; if that is empty, the jobs without a limit key.
 
-    To hold them back until further notice, `jobs.operations.limits.pause` them.
+    To hold jobs back until further notice, use `jobs.operations.limits.pause`.
 
     Raises:
         ReasonMissing: no reason given.
         LimitInvalid: the type is unknown or declares no breaker, or the key is too long.
-        WrongState: it is not closed.
+        WrongState: the breaker is not closed.
         TenantMismatch: the firm is out of scope.
     """
     declared = registry.find(job_type)

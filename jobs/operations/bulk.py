@@ -1,8 +1,8 @@
 """Bulk runs: one operation on many dead letters or jobs, done in chunks by a job.
 
 The members are fixed when a run starts. Each chunk is one transaction that handles the next pending
-members, oldest first, and notes what became of them: a worker that dies leaves nothing half done,
-and whoever takes the job over goes on where the last chunk ended. A run can be stopped between two
+members, oldest first, and stores what became of them. If a worker dies, no chunk is half done, and
+the job's next attempt continues after the last committed chunk. A run can be stopped between two
 chunks; with a canary it stops by itself when too many of the first members fail again.
 """
 
@@ -44,7 +44,7 @@ MAX_FAILURE_RATE = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """How fast a run goes: at most so many members a second, and first a canary of some."""
+    """How fast a run goes: members per second, and how many to try first as a canary."""
 
     rate_per_second: float | None = None
     canary_size: int = 0
@@ -65,10 +65,10 @@ class BulkSpec:
 
 
 def preview(spec: BulkSpec) -> Totals:
-    """Return what this run would be done to, by cause and firm; its count is that of now.
+    """Count the rows that this run would change now, by cause and firm.
 
     Raises:
-        BulkInvalid, TenantMismatch: as `start`, which alone compares the canary with the count.
+        BulkInvalid, TenantMismatch: as `start`; but only `start` refuses a canary of all members.
     """
     _check(spec)
     return totals_of(spec.operation, _rows(spec))
@@ -81,8 +81,8 @@ def start(spec: BulkSpec, *, by: By = None) -> BulkRun:
     Raises:
         BulkInvalid: the priority, the rate or the canary is refused; also a canary of all members.
         ReasonMissing: a discard without a reason.
-        WrongState: no row in scope is chosen that the operation is possible for.
-        TenantMismatch: the firm, or that of every firm, is out of scope.
+        WrongState: the selection has no row in scope on which the operation is possible.
+        TenantMismatch: the firm is out of scope; without a firm, not every firm is in scope.
     """
     _check(spec)
     if spec.operation is BulkOperation.DISCARD:
@@ -108,7 +108,7 @@ def start(spec: BulkSpec, *, by: By = None) -> BulkRun:
         word = spec.operation.replace("_", " ")
         raise WrongState(f"no row is chosen that {word} is possible for")
     if run.canary_size >= run.total:
-        # Only here are the members fixed. A canary of all of them would leave none to hold back.
+        # The number of members is known only now. A canary of all of them would spare none.
         message = f"must be less than the {run.total:,} it is about"
         raise BulkInvalid([Fault("canary", "out_of_range", message)])
     run.job_id = enqueue(
@@ -130,7 +130,7 @@ def stop(run: BulkRun | UUID | str, *, by: By = None, reason: str = "") -> BulkR
 
     Raises:
         UnknownJob: no such run in scope.
-        WrongState: it is over.
+        WrongState: the run is over.
     """
     row = get_for_update(BulkRun, run)
     if row.state != BulkState.RUNNING:
@@ -166,7 +166,7 @@ def _fix_members(run: BulkRun, rows: Any) -> int:
     try:
         chosen, params = found.values_list("firm_id", "target", "job").query.sql_with_params()
     except EmptyResultSet:
-        # Django sees without asking that nothing is chosen: of no ids, or by a search for nothing.
+        # Django knows without a query that nothing matches, for example when no ids are given.
         return 0
     return insert_members(run.pk, chosen, list(params))
 

@@ -34,11 +34,11 @@ from jobs.states import (
 )
 from tenants.audit import Actor, Change, record_operations
 
-# By the id of a member's target: why it was refused, "" where it was done. What is missing was
-# locked by somebody else.
+# Maps the id of a member's target to why the operation was refused, or to "" if it was done.
+# A target without an entry is locked by another transaction.
 Outcomes = dict[UUID, str]
 
-# What the operations read of a row.
+# The columns that the operations read.
 _COLUMNS: dict[type[Any], tuple[str, ...]] = {
     DeadLetterQueue: ("firm_id", "original_job_id", "resolution"),
     JobQueue: (
@@ -97,7 +97,7 @@ def _retry(run: BulkRun, members: Sequence[BulkMember], actor: Actor) -> Outcome
     )
     letters, _ = _locked(DeadLetterQueue, list(open_letters.values_list("pk", flat=True)))
     mine = {letter.original_job_id: letter for letter in letters.values()}
-    # Somebody else decides about the dead letter of the others.
+    # Leave out the jobs whose open dead letter another transaction has locked.
     free = [job for job in jobs.values() if job.status != Status.DLQ or job.pk in mine]
     restarted, refused = _restart(free)
     _close(run, [(mine[id_], one.series) for id_, one in restarted.items() if id_ in mine], actor)
@@ -214,7 +214,7 @@ def _restart(jobs: Iterable[JobQueue]) -> tuple[dict[UUID, Restarted], Outcomes]
     try:
         restarted = {one.job_id: one for one in restart_many(list(wanted), Restart())}
     except IntegrityError:
-        # Somebody has enqueued one of the keys meanwhile.
+        # Meanwhile another transaction enqueued a job with one of the idempotency keys.
         restarted = {}
         for job_id in wanted:
             try:

@@ -18,11 +18,12 @@ from tenants.audit import Actor
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
 
-# Short enough to be stopped, and for others to write in between, long enough to be quick.
+# Members in a chunk: few enough that a run stops soon and that others can write in between, many
+# enough to be quick.
 CHUNK = 200
-# With a rate, a chunk has what may be done in this time.
+# With a rate, a chunk has as many members as the rate allows in this time.
 RATE_SECONDS = 2.0
-# What a late worker may catch up on.
+# A run that fell behind its rate makes up for at most this time.
 CATCH_UP_SECONDS = 10.0
 CANARY_WAIT_SECONDS = (1.0, 10.0)
 LOCKED_WAIT_SECONDS = 1.0
@@ -30,7 +31,7 @@ LOCKED_WAIT_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Step:
-    """What a chunk leaves: whether the run is over, else how long to wait before the next."""
+    """The result of a chunk: whether the run is over, else how long to wait before the next one."""
 
     run: BulkRun | None
     wait_seconds: float = 0.0
@@ -92,7 +93,11 @@ def _next(run: BulkRun, actor: Actor) -> Step:
 
 
 def _allowance(run: BulkRun, rate: float, now: datetime) -> float:
-    """Return how many members the rate allows now, and set from when it gives them."""
+    """Return how many members the rate allows now.
+
+    That is the rate times the seconds since `rate_used_until`, which is first moved forward if the
+    run is further behind than it may catch up.
+    """
     first = timedelta(seconds=max(min(CHUNK / rate, RATE_SECONDS), 1 / rate))
     late = now - max(timedelta(seconds=CATCH_UP_SECONDS), first)
     run.rate_used_until = max(run.rate_used_until or now - first, late)

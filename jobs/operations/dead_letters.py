@@ -38,7 +38,7 @@ from jobs.states import OPEN_RESOLUTIONS, NotificationEvent, Priority, Resolutio
 from tenants.audit import as_actor
 from tenants.models import Firm
 
-# What endpoints are notified of, by what was decided.
+# The event that endpoints are notified of, by the resolution.
 EVENTS = {
     Resolution.REPROCESSED: NotificationEvent.REPROCESSED,
     Resolution.DISCARDED: NotificationEvent.DISCARDED,
@@ -132,7 +132,7 @@ def escalate(
         obstacle=why_not_escalated,
         assigned_to_id=assignee,
     )
-    # In the audit log a key is a number or a text.
+    # A project's user may have a UUID as its key; the audit log stores JSON, so that becomes text.
     noted = assignee if assignee is None or isinstance(assignee, int) else str(assignee)
     after = {"resolution": "escalated", "assigned_to": noted}
     before = {"resolution": letter.resolution}
@@ -155,7 +155,7 @@ def _get_for_update(dead_letter: DeadLetterQueue | UUID | str) -> DeadLetterQueu
 def why_not_decided(letter: DeadLetterQueue) -> str:
     """Say what was decided about a dead letter already, and by whom; "" while it is open.
 
-    It goes on after the dead letter's name: "was discarded already, by ada".
+    The text continues a sentence that begins with the dead letter: "was discarded already, by ada".
     """
     if letter.resolution in OPEN_RESOLUTIONS:
         return ""
@@ -164,9 +164,10 @@ def why_not_decided(letter: DeadLetterQueue) -> str:
 
 
 def why_not_escalated(letter: DeadLetterQueue) -> str:
-    """Say as `why_not_decided` why a dead letter cannot be escalated: that is done once.
+    """Say why a dead letter cannot be escalated, in words as of `why_not_decided`; "" if it can.
 
-    What is left of a firm that is gone has nobody to ask, and no firm that the notice could be of.
+    It is escalated only once. If its firm was deleted, there is nobody to ask, and no firm in which
+    to enqueue the notice.
     """
     if letter.resolution == Resolution.ESCALATED:
         return f"was escalated already, to {asked_about(letter)}: reprocess or discard it"
@@ -227,12 +228,12 @@ def _resolve(
     obstacle: Callable[[DeadLetterQueue], str] = why_not_decided,
     **columns: Any,
 ) -> None:
-    """Store the resolution of a locked dead letter, and `columns`, and notify who subscribed to it.
+    """Store a locked dead letter's resolution and `columns`, and notify the subscribed endpoints.
 
-    `letter` stays as it was.
+    The object `letter` keeps its old values.
 
     Raises:
-        WrongState: there is an `obstacle`.
+        WrongState: `obstacle` returns a reason.
     """
     if why_not := obstacle(letter):
         raise WrongState(f"dead letter {letter.pk} {why_not}")

@@ -1,6 +1,6 @@
-"""Begins the deletion of a firm or a user with everything of theirs: a job of the system firm.
+"""Begins the deletion of a firm or a user with everything they own.
 
-The job does it in the small chunks of `deletion_steps`. The audit log stays.
+A job of the system firm deletes them in small chunks (`deletion_steps`). The audit log stays.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tenants.users import email_field, find_users, sign_in_field
 
 FIRM_JOB_TYPE = "delete_firm"
 USER_JOB_TYPE = "delete_user"
-# Of the app that knows what a firm's data are; the queue alone exports nothing.
+# An app that knows a firm's data declares this type; the queue itself cannot export a firm.
 EXPORT_JOB_TYPE = "firm_export"
-# What the audit log keeps of a user.
+# The fields of a deleted user that the audit log keeps.
 FACTS = ("is_active", "is_staff", "is_superuser")
 
 
@@ -34,13 +34,14 @@ FACTS = ("is_active", "is_staff", "is_superuser")
 def delete_firm(firm: Firm, reason: str, *, export_first: bool = False, by: By = None) -> JobQueue:
     """Begin to delete a firm; return the job that does it.
 
-    `export_first` has all of it exported before, for platform staff; without the export nothing
-    is deleted. The firm is deactivated at once: none of its jobs starts, its members are kept out.
-    Jobs in flight are asked to end.
+    With `export_first` the firm is exported before, for platform staff; if the export fails,
+    nothing is deleted. The firm is deactivated at once: none of its jobs starts, its members have
+    no access. Jobs in flight are asked to end.
 
     Raises:
         ReasonMissing: no reason given.
-        WrongState: it is the system firm, nothing exports firms, or an earlier deletion goes on without.
+        WrongState: it is the system firm; or it is to be exported first, but no app exports firms
+            or an earlier deletion, without an export, is not over.
     """
     require_reason(reason)
     if firm.is_system:
@@ -132,7 +133,7 @@ def _begin(
             idempotency_key=f"{job_type}:{key}",
         )
         if result.created:
-            # The system firm's log outlives the firm's own.
+            # Audited in the system firm, which is still there when this firm is deleted.
             record_operation(
                 as_actor(by),
                 f"{noun}.delete",
@@ -149,7 +150,7 @@ def is_exported(export_job_id: UUID) -> bool:
     """Say whether the export that a deletion waits for is complete.
 
     Raises:
-        Fatal: it failed, was canceled, or is gone.
+        Fatal: the export failed, was canceled, or is gone.
     """
     with all_firms("a deletion waits for an export"):
         job = JobQueue.objects.filter(pk=export_job_id).first()

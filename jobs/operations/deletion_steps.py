@@ -1,7 +1,7 @@
-"""The chunks of a deletion: what is left of a firm or a user goes, as `deletion` began it.
+"""The chunks of a deletion of a firm or a user that `deletion` began.
 
-Each chunk is a transaction, and the rows themselves say how far the deletion is: after a crash the
-next attempt goes on. Who is activated again meanwhile keeps what is left.
+Each chunk is a transaction that deletes some of the rows that are left; after a crash the next
+attempt continues with the others. A firm or user who is activated again keeps what is left.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tenants.models import Firm
 from tenants.ownership import clear_loose, delete_rows, owned_tables
 from tenants.scope import all_firms
 
-# Others write meanwhile: on SQLite nobody else can during a chunk.
+# Between chunks, so that others can write: on SQLite nobody else can during a chunk.
 PAUSE_SECONDS = 0.01
 
 
@@ -46,7 +46,7 @@ class Deleter:
 
 @dataclass(frozen=True)
 class Step:
-    """What a chunk leaves: whether all is done, else whether it waits for jobs in flight."""
+    """The result of a chunk: whether all is deleted, else whether it waits for jobs in flight."""
 
     is_over: bool = False
     waits: bool = False
@@ -88,7 +88,8 @@ def firm_step(firm_id: int, deleter: Deleter) -> Step:
             if in_flight:
                 return Step(waits=True)
             tables = owned_tables()
-            # Twice: a fold of counters that the first waited for has filled tables before those it was at.
+            # Twice: a fold of counters for which the first pass waited may have put rows into
+            # tables that this pass had emptied before.
             for work in (clear_loose, delete_rows, delete_rows):
                 if any(work(table, firm_id, CHUNK) for table in tables):
                     return Step()

@@ -66,7 +66,7 @@ def edit(
 
 def _differs(job: JobQueue, name: str, value: Any) -> bool:
     now = getattr(job, name)
-    # To Python true is 1.
+    # Payloads are compared as JSON, because in Python True == 1.
     return canonical_json(value) != canonical_json(now) if name == "payload" else value != now
 
 
@@ -96,7 +96,7 @@ def _check(
 
 
 def _store(job: JobQueue, changed: Mapping[str, Any]) -> None:
-    """Write the columns, and queue the job anew where it now waits for something else."""
+    """Write the columns, and requeue the job if its time or one of its keys changed."""
     rows = JobQueue.objects.unscoped("the job is locked")
     mine = rows.filter(firm_id=job.firm_id, pk=job.pk, status=Status.PENDING)
     mine.update(**changed, updated_at=database_now())

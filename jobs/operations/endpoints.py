@@ -35,13 +35,13 @@ def create_endpoint(
     firm: Firm | int | None = None,
     by: By = None,
 ) -> NotificationEndpoint:
-    """Create an endpoint of a firm; without one, of the platform: it gets the events of every firm.
+    """Create an endpoint of a firm, or without one of the platform: that gets every firm's events.
 
     A webhook's signing key is made here; `signing_key` returns it.
 
     Raises:
         EndpointInvalid: an argument is refused; `errors` lists field, code, message.
-        TenantMismatch: the firm, or that of every firm, is out of scope.
+        TenantMismatch: the firm is out of scope; without a firm, not every firm is in scope.
     """
     row = NotificationEndpoint(
         firm_id=owner_id(firm), name=name.strip(), channel=channel, target=target.strip()
@@ -65,7 +65,7 @@ def change_endpoint(
     enabled: bool | None = None,
     by: By = None,
 ) -> NotificationEndpoint:
-    """Change what is given. Jobs that wait go to the new target; those of a disabled one are canceled.
+    """Change the given values. Waiting jobs send to a new target; disabling cancels them.
 
     Raises:
         EndpointInvalid: an argument is refused.
@@ -166,7 +166,7 @@ def signing_key(row: NotificationEndpoint) -> str:
 
 
 def _columns(row: NotificationEndpoint) -> dict[str, Any]:
-    """Return what the audit log keeps; of a URL the host alone."""
+    """Return the values that the audit log keeps; of a URL only the host."""
     return {
         "name": row.name,
         "channel": str(row.channel),

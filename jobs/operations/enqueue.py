@@ -32,12 +32,12 @@ def enqueue(
 ) -> EnqueueResult:
     """Store one job, as `jobs.engine.enqueue` does with these `options`, and audit it.
 
-    A job that has the idempotency key already is returned instead; unless it is replaced, nothing
-    is audited.
+    If a job has the idempotency key already, that one is returned; then nothing is audited, unless
+    the call replaced its payload.
 
     Raises:
         PayloadInvalid: the payload or an option is refused, or the payload holds a mask, or jobs of
-            the type are enqueued by an operation alone.
+            the type are enqueued only by their own operation, as deletions are.
         MissingTenant: no firm given, none in scope, and there are several.
     """
     if faults := _faults(job_type, payload, options.get("lock_key")):
@@ -71,7 +71,7 @@ def enqueue_chain(
 
 
 def holder_is_deleted(result: EnqueueResult) -> WrongState:
-    """Return the error where the job that has the idempotency key for good is deleted."""
+    """Return the error for an idempotency key that is taken for good by a job that was deleted."""
     return WrongState(f"job {result.job_id} had this idempotency key, and is deleted")
 
 
@@ -84,7 +84,11 @@ def _faults(job_type: str, payload: Mapping[str, Any] | None, lock_key: str | No
 
 
 def _lock_faults(job_type: str, lock_key: str | None) -> list[Fault]:
-    """Return what is wrong with a lock key that a person gives: one of their own would escape a limit."""
+    """Return what is wrong with a lock key that a person gives.
+
+    For a type whose lock counts over all firms none may be given: with a key of its own the job
+    would escape that limit.
+    """
     declared = registry.find(job_type)
     if lock_key is None or declared is None or declared.lock_counted_by == CountedBy.FIRM:
         return []

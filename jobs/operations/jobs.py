@@ -1,4 +1,4 @@
-"""Operations on jobs by themselves or by their ids: retry, cancel; and why one waits."""
+"""Operations on a job, given as a row or by its id: retry, cancel; and why it waits."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def pause_faults(
 
 
 def _category_faults(category: str, declared: JobType) -> list[Fault]:
-    """Return what is wrong with a category beside a type: the pause would hold nothing."""
+    """Return a fault if the category is not the type's: the pause would hold back no job."""
     own = declared.category.value
     if category == own:
         return []
@@ -58,7 +58,7 @@ def counting_faults(
     *,
     for_one_firm: bool,
 ) -> list[Fault]:
-    """Return what is wrong with what a rate limit is to count together."""
+    """Return what is wrong with the arguments that say which jobs a rate limit counts together."""
     faults = _unknown("counted_by", counted_by, [word.value for word in CountedBy])
     if job_type:
         faults += _type_faults(job_type)
@@ -75,7 +75,7 @@ def counting_faults(
 def cleared_faults(
     job_type: str | None, limit_key: str | None, counted_by: CountedBy | str
 ) -> list[Fault]:
-    """Return what no rate limit can have; its type may be gone."""
+    """Return what is wrong with the arguments of a removal; the type may no longer be declared."""
     faults = _unknown("counted_by", counted_by, [word.value for word in CountedBy])
     if job_type is not None:
         faults += _text_faults("job_type", job_type)

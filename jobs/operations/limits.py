@@ -1,8 +1,8 @@
 """Operations on limits: pauses and rate limits, for one firm or everywhere.
 
 `firm` None means every firm, which requires all of them in scope. A limit applies to every job
-claimed from then on; running jobs continue. A firm's cap on running jobs is `Firm.running_cap`, and
-`Firm.active` False holds back all its jobs.
+claimed from then on; running jobs continue. A firm's cap on running jobs is not set here but in
+`Firm.running_cap`, and `Firm.active` False holds back all its jobs.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ def pause(
     until: datetime | None = None,
     by: By = None,
 ) -> Pause:
-    """Let no job start that matches firm, category, type and limit key, as far as they are given.
+    """Hold back the jobs that match every given argument: firm, category, type, limit key.
 
-    Jobs that wait for it use no attempt; it ends at `until` (aware), or by `resume`.
+    Jobs that wait use no attempt. The pause ends at `until` (aware), or by `resume`.
 
     Raises:
         ReasonMissing: no reason given.
         LimitInvalid: an argument is refused; `errors` lists field, code, message.
         ArgumentsInvalid: there is no such firm.
-        WrongState: the same is paused already.
-        TenantMismatch: the firm, or that of every firm, is out of scope.
+        WrongState: there is such a pause already.
+        TenantMismatch: the firm is out of scope; without a firm, not every firm is in scope.
     """
     if faults := pause_faults(category, job_type, limit_key, until):
         raise LimitInvalid(faults)
@@ -128,16 +128,18 @@ def set_rate_limit(
 ) -> RateLimit:
     """Let at most `amount` units start in `per_seconds`; a job is one unit unless it declares more.
 
-    After a quiet time up to `burst` (`amount` unless given) start at once: never more than `burst`
-    and what the time adds, in any period. What is counted together, `counted_by` says: the type's
-    jobs in each firm; those of each limit key, or of `limit_key` alone, in each firm, of every type
-    if `job_type` is None; or the type's jobs in all firms. A limit for the same is replaced. Of
-    those that count the same together, a firm's own takes precedence over one for everywhere, then
-    one for a `limit_key` over one for each.
+    After a quiet time up to `burst` units (`amount` unless given) start at once. In no period start
+    more than `burst` plus what the rate gives in that period.
+
+    `counted_by` says which jobs count together: the type's jobs in each firm (FIRM); in each firm
+    those of each limit key, or of `limit_key` alone, of every type if `job_type` is None (KEY); or
+    the type's jobs in all firms (ALL_FIRMS). A limit with the same arguments is replaced. Of limits
+    with the same `counted_by`, a firm's own takes precedence over one for everywhere, then one for
+    a `limit_key` over one for each key.
 
     Raises:
         LimitInvalid: an argument is refused; `errors` lists field, code, message.
-        TenantMismatch: the firm, or that of every firm, is out of scope.
+        TenantMismatch: the firm is out of scope; without a firm, not every firm is in scope.
     """
     faults = counting_faults(job_type, limit_key, counted_by, for_one_firm=firm is not None)
     if faults := [*faults, *rate_faults(amount, per_seconds, burst)]:
@@ -181,12 +183,12 @@ def clear_rate_limit(
     reason: str = "",
     by: By = None,
 ) -> None:
-    """Lift the limit that was set for just this: for just this firm, or for everywhere.
+    """Remove the rate limit that was set with exactly these arguments.
 
     Raises:
         LimitInvalid: an argument is refused; `errors` lists field, code, message.
-        UnknownJob: there is none.
-        TenantMismatch: the firm, or that of every firm, is out of scope.
+        UnknownJob: there is no such limit.
+        TenantMismatch: the firm is out of scope; without a firm, not every firm is in scope.
     """
     if faults := cleared_faults(job_type, limit_key, counted_by):
         raise LimitInvalid(faults)
@@ -198,7 +200,7 @@ def clear_rate_limit(
 
 @operation
 def remove_rate_limit(limit: RateLimit | UUID | str, *, reason: str = "", by: By = None) -> None:
-    """Lift this limit.
+    """Remove this rate limit.
 
     Raises:
         UnknownJob: no such limit in scope.

@@ -14,7 +14,7 @@ from jobs.operations.operation import By, audit, get_for_update, operation, requ
 
 @operation
 def force_release(lock: ConcurrencyLock | UUID | str, reason: str, *, by: By = None) -> None:
-    """Release a lock its holder does not release. For a running job's lock, cancel the job instead.
+    """Release a lock that its holder fails to release. If a running job holds it, cancel the job.
 
     Raises:
         ReasonMissing: no reason given.

@@ -1,4 +1,4 @@
-"""What every operation is made of: a transaction, the row it changes, a reason, an audit entry.
+"""The parts of every operation: a transaction, the row it changes, a reason, an audit entry.
 
 `by` is a user, an `Actor` (a user and how they reached the service), or None for the service's own
 code. Inside a tenant scope only the scope's rows are found.
@@ -41,7 +41,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 M = TypeVar("M", bound=models.Model)
 
-# How the audit log names the rows.
+# The audit log's names of the models.
 _TARGET_TYPES: dict[type[models.Model], str] = {
     JobQueue: "job",
     BulkRun: "bulk_run",
@@ -56,10 +56,10 @@ _TARGET_TYPES: dict[type[models.Model], str] = {
 
 
 def operation(function: Callable[P, T]) -> Callable[P, T]:
-    """Run `function` in one transaction, or in the caller's: there, undo its writes if it raises.
+    """Run `function` in one transaction, or in a savepoint of the caller's.
 
-    A deadlock or a busy database repeats it, unless it runs in the caller's transaction. What is
-    no user for `by`, or no text for a reason, is refused.
+    After a deadlock or while the database is busy it is repeated, unless the transaction is the
+    caller's. If `by` is not a user or the reason is not text, the call is refused.
     """
 
     @wraps(function)
@@ -72,7 +72,7 @@ def operation(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _account_faults(given: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield what is wrong with who did it and why, as far as an operation takes them by name."""
+    """Yield what is wrong with the keyword arguments `by`, `reason` and `note`, if given."""
     by = given.get("by")
     if by is not None and not isinstance(by, Actor) and not hasattr(by, "get_username"):
         yield Fault("by", "wrong_type", f"must be a user, not {type(by).__name__}")
@@ -82,11 +82,11 @@ def _account_faults(given: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def require_reason(reason: str) -> None:
-    """Refuse a reason that is blank, or no text.
+    """Refuse a reason that is blank or not text.
 
     Raises:
-        ReasonMissing: it is blank.
-        ArgumentsInvalid: it is no text.
+        ReasonMissing: the reason is blank.
+        ArgumentsInvalid: the reason is not text.
     """
     if faults := list(_account_faults({"reason": reason})):
         raise ArgumentsInvalid(faults)
@@ -95,7 +95,7 @@ def require_reason(reason: str) -> None:
 
 
 def get_for_update(model: type[M], target: M | UUID | str) -> M:
-    """Return the row as `get_row`, locked until the transaction ends."""
+    """Return the row as `get_row` does, locked until the transaction ends."""
     return get_row(model, target, lock=True)
 
 
@@ -110,7 +110,7 @@ def get_row(model: type[M], target: M | UUID | str, *, lock: bool = False) -> M:
     except ValueError as error:
         raise UnknownJob(f"{str(target)[:64]!r} is not an id") from error
     manager: Any = model._default_manager
-    # A project's own code may call an operation without a scope: it has the id.
+    # A project's own code may call an operation without a scope, because it knows the id.
     rows = manager.unscoped("an operation on an id") if current_scope() is None else manager.all()
     if lock:
         rows = rows.select_for_update(no_key=True)
@@ -121,10 +121,10 @@ def get_row(model: type[M], target: M | UUID | str, *, lock: bool = False) -> M:
 
 
 def owner_id(firm: Firm | int | None) -> int:
-    """Return the id of the firm that owns the row of an operation: one for every firm is the system firm's.
+    """Return the id of the firm that owns a new row; the system firm owns rows for every firm.
 
     Raises:
-        TenantMismatch: the firm, or that of every firm, is out of scope.
+        TenantMismatch: the firm is out of scope; without a firm, not every firm is in scope.
         ArgumentsInvalid: there is no such firm.
     """
     scope = current_scope()
@@ -139,7 +139,7 @@ def owner_id(firm: Firm | int | None) -> int:
 
 
 def restarts_counted(jobs: Iterable[JobQueue]) -> Iterator[Counted]:
-    """Yield what the counters take of jobs that are restarted, given as they were before."""
+    """Yield what to count when these jobs restart; they are given as they were before."""
     for job in jobs:
         if job.status in (Status.FAILED, Status.CANCELED):
             yield Counted(job.firm_id, job.category, f"{job.status}_restarted")

@@ -20,7 +20,7 @@ from jobs.payload_validator import JobPayload, encode_payload, parse_payload
 from jobs.registry import JobType
 from jobs.states import Status
 
-# What a type may derive from the payload. Where the caller of enqueue gave another, that one stays.
+# Columns that a type may derive from the payload. A value given by the caller of enqueue stays.
 DERIVED = ("lock_key", "limit_key", "limit_units", "idempotency_key")
 
 
@@ -28,8 +28,8 @@ def edited_columns(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, dict
     """Return the JSON text of an edited payload, and every column of the job that follows from it.
 
     Raises:
-        PayloadInvalid: the payload is refused, or would change an idempotency key that stands, or
-            jobs of the type are enqueued by an operation alone.
+        PayloadInvalid: the payload is refused, or would change an idempotency key that must stay,
+            or jobs of the type are enqueued only by their own operation.
     """
     declared = registry.get(job.job_type)
     text, model = _check(job, payload)
@@ -58,11 +58,11 @@ def edited_columns(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, dict
 
 
 def _derived(job: JobQueue, declared: JobType, new: JobPayload) -> dict[str, Any]:
-    """Return what the type derives from the new payload, as far as it differs."""
+    """Return the columns derived from the new payload that differ from the job's."""
     try:
         old = parse_payload(declared, json.dumps(job.payload, default=str), job.firm_id)
     except PayloadInvalid:
-        # The code no longer reads it.
+        # The code no longer accepts the old payload.
         old = None
     derived = {}
     for name in DERIVED:
@@ -79,13 +79,13 @@ def _was_derived(declared: JobType, name: str, old: JobPayload | None, now: obje
     with suppress(PayloadInvalid):
         if old is not None:
             return bool(derive(declared, name, old) == now)
-    # Of what is no longer read nobody knows: what guards the work follows the payload, the key that
-    # others count on stays.
+    # The old payload is not readable, so nobody knows. Lock and limit keys then follow the new one,
+    # because they protect the work; the idempotency key stays, because callers rely on it.
     return name != "idempotency_key"
 
 
 def _is_kept(job: JobQueue) -> bool:
-    """Say whether the job's idempotency key stands for it even when it is over."""
+    """Say whether the idempotency key stays the job's even when the job is over."""
     keys = IdempotencyKey.objects.unscoped("the job is locked")
     return bool(keys.filter(firm_id=job.firm_id, job_id=job.pk).exists())
 
@@ -117,10 +117,10 @@ def payload_difference(old: object, new: str) -> tuple[object, object]:
 def _check(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, JobPayload]:
     """Return the whole edited payload of a job as JSON text and as its type's model.
 
-    Without envelope it gets the job's, and the version that the type has now.
+    Envelope fields that it leaves out are the job's, with the version that the type has now.
 
     Raises:
-        PayloadInvalid: it is refused, or holds the mask that hides a secret.
+        PayloadInvalid: the payload is refused, or holds the mask that hides a secret.
     """
     declared = registry.get(job.job_type)
     if isinstance(payload, Mapping):

@@ -23,13 +23,13 @@ from jobs.operations.dead_letters import checked_restart, difference
 from jobs.operations.operation import By, audit, get_row, operation
 from jobs.states import RETRYABLE
 
-# The longest that a handler may run; its type's timeout where that is shorter.
+# The longest that a handler may run, unless its type's timeout is shorter.
 MOST_SECONDS = 30.0
-# For the start of the process and, on SQLite, the copy of the database; then for the report.
+# Time for all but the handler: the process's start, on SQLite a copy of the database, the report.
 START_SECONDS = 60.0
-# A request waits for its rehearsal, and a process that serves requests has few threads.
+# Few, because each rehearsal keeps a thread of the web process waiting.
 MOST_AT_ONCE = 2
-# The job's process imports what this one does, wherever and however it was started.
+# With this process's sys.path the child imports the same code, however this process was started.
 START = (
     "import sys; sys.path[:] = sys.argv[1:]; import django; django.setup();"
     " from jobs.execution.rehearsal.child import main; main()"

@@ -14,7 +14,7 @@ from jobs.operations.operation import get_for_update, operation
 from jobs.states import Listing
 from tenants.models import Firm
 
-# Of one person and list.
+# The most views of one person for one list.
 MOST = 30
 
 
@@ -28,7 +28,7 @@ def save_view(
     user: AbstractBaseUser,
     shared: bool = False,
 ) -> SavedView:
-    """Save the parameters of a list under a name; a view of theirs with this name becomes this one.
+    """Save the parameters of a list under a name; it replaces the person's view with this name.
 
     Raises:
         FilterInvalid: there is no name, nothing to save, or the person has `MOST` views.

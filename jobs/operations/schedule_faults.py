@@ -15,13 +15,13 @@ from jobs.payload_validator import text_faults, validate_payload
 from jobs.registry.timetable import TimetableInvalid
 from jobs.schedules.groups import find_group, group_names
 
-# Each run fills these in.
+# The fields that each run fills in.
 ENVELOPE = ("tenant_id", "correlation_id")
 
 
 def schedule_faults(row: Schedule) -> list[Fault]:
     """Return why the schedule could not run, by field."""
-    # Before the model's own checks, which make a whole number of 60.5, "60" and True.
+    # Before the model's own checks, which turn 60.5, "60" and True into whole numbers.
     faults = _interval_faults(row.interval_seconds)
     try:
         row.full_clean(

@@ -40,7 +40,8 @@ EDITABLE = (
     "priority",
     "missed_runs",
 )
-# Schedules as rare as this miss much when they miss a slot: a day, when the clock is put forward.
+# From this distance between slots on, a missed one is run by default. 23 hours, because a day is
+# that short when the clocks go forward.
 RARE = timedelta(hours=23)
 TIMING = frozenset({"cron", "interval_seconds", "time_zone"})
 
@@ -67,7 +68,7 @@ def create_schedule(
     members of a group supply; `priority` is the type's unless given. `missed_runs` is to run once for schedules of a day or rarer, otherwise to skip.
 
     Raises:
-        ScheduleInvalid: it is refused; `errors` lists field, code and message of each fault.
+        ScheduleInvalid: the schedule is refused; `errors` lists field, code, message of each fault.
         MissingTenant: no firm given, none in scope, and there are several.
     """
     if faults := registry.name_faults(job_type):
@@ -100,7 +101,7 @@ def create_schedule(
 def change_schedule(
     schedule: Schedule | UUID | str, *, by: By = None, reason: str = "", **columns: Any
 ) -> Schedule:
-    """Change some of `EDITABLE`. New timing begins with its first slot from now.
+    """Change some of the `EDITABLE` columns. A new timetable begins with its first slot from now.
 
     Raises:
         UnknownJob: no such schedule in scope.
@@ -133,9 +134,9 @@ def change_schedule(
 
 @operation
 def run_now(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") -> int:
-    """Run the schedule once, out of turn, paused or not; return the number of new jobs.
+    """Run the schedule once now, even if it is paused; return the number of new jobs.
 
-    Its slots stay as they are.
+    Its slots do not change.
 
     Raises:
         UnknownJob: no such schedule in scope.
@@ -187,7 +188,7 @@ def resume(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") 
         raise WrongState(f"schedule {row.name} is running already")
     now = database_now()
     if row.next_run_at <= now:
-        # Only forward: an earlier slot has run.
+        # The next slot only moves forward, because an earlier one has run.
         try:
             row.next_run_at = row.timetable().first_after(now, anchor=row.next_run_at)
         except TimetableInvalid as error:
@@ -225,13 +226,13 @@ def _save(row: Schedule, *columns: str) -> None:
 
 
 def _check(row: Schedule) -> None:
-    """Check the schedule, and make its payload what is stored, with its version.
+    """Check the schedule, and give its payload the form that is stored, with its version.
 
     Raises:
-        ScheduleInvalid: it could not run; the faults, by field.
+        ScheduleInvalid: the schedule could not run; `errors` lists the faults by field.
     """
     if faults := schedule_faults(row):
         raise ScheduleInvalid(faults)
-    # A later version of the type upgrades it as it upgrades a stored job's payload.
+    # The version is stored so that a later one of the type can upgrade the payload, as with jobs.
     declared = registry.get(row.job_type)
     row.payload = {"version": declared.version, **json.loads(encode_payload(declared, row.payload))}

@@ -1,6 +1,6 @@
 """Operations on workers, which serve every firm: for platform staff.
 
-A worker reads what is asked of it with its next heartbeat.
+A worker reads the operator's request with its next heartbeat.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def quiet(worker: Worker | UUID | str, *, reason: str = "", by: By = None) -> Wo
 
     Raises:
         UnknownJob: no such worker.
-        WrongState: it is gone, ends, or is quiet already.
+        WrongState: the worker is gone, is about to end, or is quiet already.
     """
     return _ask(worker, WorkerRequest.QUIET, reason, by)
 
@@ -33,27 +33,27 @@ def resume(worker: Worker | UUID | str, *, reason: str = "", by: By = None) -> W
 
     Raises:
         UnknownJob: no such worker.
-        WrongState: it is gone, ends, or is not quiet.
+        WrongState: the worker is gone, is about to end, or is not quiet.
     """
     return _ask(worker, "", reason, by)
 
 
 def drain(worker: Worker | UUID | str, *, reason: str = "", by: By = None) -> Worker:
-    """Let the worker finish what it runs, however long that takes, and exit for good.
+    """Let the worker finish the jobs it runs, however long that takes, and exit for good.
 
     Raises:
         UnknownJob: no such worker.
-        WrongState: it is gone, or ends already.
+        WrongState: the worker is gone, or is about to end already.
     """
     return _ask(worker, WorkerRequest.DRAIN, reason, by)
 
 
 def stop(worker: Worker | UUID | str, *, reason: str = "", by: By = None) -> Worker:
-    """Let the worker exit for good; what outlasts its grace is released.
+    """Let the worker exit for good; jobs that run longer than its grace are released.
 
     Raises:
         UnknownJob: no such worker.
-        WrongState: it is gone, or stops already.
+        WrongState: the worker is gone, or stops already.
     """
     return _ask(worker, WorkerRequest.STOP, reason, by)
 
@@ -68,7 +68,7 @@ def on_host(name: str, host: str, *, reason: str = "", by: By = None) -> list[Wo
 
     Raises:
         UnknownJob: no live worker runs there.
-        WrongState: the state of none allows it.
+        WrongState: no worker's state allows the operation.
     """
     live = Worker.objects.filter(
         host=host, dead_at__isnull=True, lease_expires_at__gt=database_now()
@@ -108,7 +108,7 @@ def _ask(worker: Worker | UUID | str, request: str, reason: str, by: By) -> Work
 
 
 def obstacle(worker: Worker, request: str) -> str:
-    """Return why this cannot be asked of the worker; empty when it can."""
+    """Return why the worker cannot be given this request; "" if it can."""
     if worker.dead_at is not None:
         return f"worker {worker} is dead"
     if worker.requested == WorkerRequest.STOP or (

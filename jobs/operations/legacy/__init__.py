@@ -1,1 +1,1 @@
-"""Imports the jobs of an older system: a job table of its own, Celery's results, django-q's tasks."""
+"""Imports the jobs of an older system: its own job table, Celery's results or django-q's tasks."""

@@ -1,4 +1,4 @@
-"""Stores what an older system's finished jobs become here: history, which nothing runs."""
+"""Stores an older system's finished jobs as history, which no worker runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jobs.payload_validator import encode_payload
 from jobs.states import AttemptEnd, DeadReason, Status
 
 MAX_ATTEMPTS = 32_767
-# What Celery writes of an error.
+# The keys under which Celery stores an error.
 _ERROR_CLASS, _ERROR_MESSAGE = "exc_type", "exc_message"
 
 
@@ -62,7 +62,7 @@ def _job(
         status = failed_as
     attempts = _attempts(row)
     envelope = {"tenant_id": firm_id, "version": declared.version, "correlation_id": correlation_id}
-    # What would be refused as a payload is not stored as one either.
+    # A payload that would be refused here is left out: only the envelope is stored.
     payload = json.loads(encode_payload(declared, {**envelope, **(row.payload or {})}))
     failed = status in (Status.FAILED, Status.DLQ)
     return JobQueue(
@@ -88,7 +88,7 @@ def _job(
 
 
 def _new_id(moment: datetime) -> UUID:
-    """Return a new id as of that time: lists are in the order of ids."""
+    """Return a new id with the time of that moment, because lists are sorted by id."""
     return uuid7(nanoseconds=max(0, int(moment.timestamp() * 1e9)))
 
 

@@ -1,7 +1,7 @@
-"""Imports a table of an older system: what waits there is enqueued, what is over becomes history.
+"""Imports a table of an older system: waiting jobs are enqueued, finished ones become history.
 
-A chunk is one transaction, with the keys that say which rows are here: whatever ends the import,
-another one goes on where it ended, and imports nothing twice.
+A chunk is one transaction that also stores a key for each imported row. After an import was
+interrupted, another one imports the other rows, and none twice.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from tenants.audit import as_actor, record_operation
 from tenants.models import Firm
 from tenants.scope import firm_scope
 
-# Rows that were skipped are counted all, and named up to this number.
+# All skipped rows are counted; the reasons of the first ones are listed, up to this number.
 MOST_REASONS = 100
-# Another import may take the keys of a chunk at the same time.
+# How often a chunk is tried when another import stores its keys at the same time.
 RACE_REPEATS = 3
 
 
 @dataclass(frozen=True)
 class ImportSpec:
-    """What to import, and how it is to be understood; `table` "" is the shape's own."""
+    """What to import, and how to read it; `table` "" means the table that the shape names."""
 
     shape: str
     firm: Firm
     table: str = ""
     mapped: Mapped = field(default_factory=Mapped)
     database: str = "default"
-    # FAILED, or DLQ: then somebody decides on each.
+    # FAILED, or DLQ so that an operator decides on each failed job.
     failed_as: Status = Status.FAILED
     dry_run: bool = False
 
@@ -78,7 +78,7 @@ class ImportReport:
     skipped: int = 0
     reasons: list[Skipped] = field(default_factory=list)
     reasons_left_out: int = 0
-    # Rows of the older system's queue that cannot be read.
+    # The table of the older system's queue, if it has rows: they are pickled and not imported.
     left_in_queue: str = ""
 
     @property
@@ -169,7 +169,7 @@ def _import_chunk(
 
 
 def _audit(spec: ImportSpec, part: ImportReport, by: By) -> None:
-    """Write who imports, with the first chunk that does; its jobs are found by the correlation id."""
+    """Audit the import with its first imported chunk; the correlation id leads to its jobs."""
     record_operation(
         as_actor(by),
         "jobs.import",
@@ -234,7 +234,7 @@ def _enqueue(rows: Sequence[LegacyRow], spec: ImportSpec, part: ImportReport) ->
     results = enqueue_many(specs, firm=spec.firm)
     created = sum(result.created for result in results)
     part.enqueued += created
-    # A live job has the key that the type gives such jobs.
+    # For the others a live job already has the idempotency key that the type computes.
     part.already_there += len(results) - created
     return {row.id: result.job_id for row, result in zip(rows, results, strict=True)}
 
@@ -260,5 +260,5 @@ def _key_faults(key: str) -> list[Fault]:
 
 
 def _encodable(text: str) -> str:
-    """Return it as any terminal and JSON takes it: the older table's bytes may be damaged."""
+    """Escape characters that cannot be encoded: the older table's bytes may be damaged."""
     return text.encode(errors="backslashreplace").decode()

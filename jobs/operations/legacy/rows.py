@@ -21,10 +21,10 @@ from jobs.states import Status
 
 @dataclass(frozen=True)
 class Mapped:
-    """What is what: `types` by the older system's names, payload fields by ours.
+    """What a row's names mean here: `types` by the older system's names, columns by our fields.
 
     `every_type` is the type of rows whose name is not in `types`, "" for none. Without `fields`
-    a payload is what the row holds as such, and the columns that are named as the type's fields.
+    the payload is the one that the row holds, and the columns with the names of the type's fields.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Mapped:
         """Return the type a row's jobs have here.
 
         Raises:
-            UnknownJobType: none is named, and none has the row's own name.
+            UnknownJobType: no mapping names a type, and no type has the row's own name.
         """
         return registry.get(self.types.get(legacy_type) or self.every_type or legacy_type)
 
@@ -46,7 +46,7 @@ class Mapped:
         return sorted({name for one in self._declared() for name in one.payload_model.model_fields})
 
     def unknown_fields(self) -> list[Fault]:
-        """Return a fault for each field that no type has: nothing would ever be taken for it."""
+        """Return a fault for each mapped field that no type has."""
         models = [one.payload_model for one in self._declared()]
         if any(one.model_config.get("extra") == "allow" for one in models):
             return []
@@ -64,7 +64,7 @@ class Mapped:
 
 
 def _aliases(model: type[JobPayload]) -> Iterator[str]:
-    """Yield the fields' names in payloads; not by the JSON schema, which not every model has."""
+    """Yield the aliases of the fields. Not every model has a JSON schema to read them from."""
     for one in model.model_fields.values():
         alias = one.validation_alias
         for name in alias.choices if isinstance(alias, AliasChoices) else [alias]:
@@ -83,7 +83,7 @@ class RowFaulty(Exception):
 
 @dataclass(frozen=True)
 class LegacyRow:
-    """A row as it is understood; `payload` None: it would be refused here, `faults` say why."""
+    """A row that was read. `payload` is None if it would be refused here; `faults` say why."""
 
     id: str
     declared: JobType
@@ -97,16 +97,16 @@ class LegacyRow:
         return next((found for role in roles if (found := read_time(self.raw.get(role)))), None)
 
     def expires_before_due(self) -> bool:
-        """Say whether its time is over before it is due."""
+        """Say whether the job would expire before it is due."""
         due, expires = self.time("due"), self.time("expires")
         return due is not None and expires is not None and expires <= due
 
 
 def read_row(raw: Mapping[str, Any], shape: Shape, mapped: Mapped, firm_id: int) -> LegacyRow:
-    """Understand a row.
+    """Return the row's type, status and payload as they are here.
 
     Raises:
-        RowFaulty: its status or its type is unknown.
+        RowFaulty: the status or the type is unknown.
     """
     status = shape.status_of(raw["status"])
     if status is None:
@@ -118,7 +118,7 @@ def read_row(raw: Mapping[str, Any], shape: Shape, mapped: Mapped, firm_id: int)
     payload, faults = None, []
     try:
         found = _payload(raw, shape, mapped, declared)
-        # Only what is there: the envelope is this installation's.
+        # The envelope only completes the payload for the check; enqueue gives the job its own.
         checked = {
             "tenant_id": firm_id,
             "version": declared.version,
@@ -155,7 +155,7 @@ def _payload(
 
 
 def _stored_payload(raw: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-    """Return what the row holds as a payload."""
+    """Return the payload that the row holds."""
     if _read(shape, raw.get("args"), "args"):
         message = "are given by position: fields have names"
         raise RowFaulty([Fault("args", "positional", message)])
@@ -180,7 +180,7 @@ def _read(shape: Shape, text: str | None, name: str) -> Any:
 
 
 def read_time(value: object) -> datetime | None:
-    """Return a time as databases give it; without a zone it is UTC. None: it is none."""
+    """Return a column's value as a time, in UTC if it has no zone; None if it is no time."""
     if isinstance(value, str):
         try:
             value = parse_datetime(value)

@@ -10,9 +10,9 @@ from typing import Any
 
 from jobs.states import Status
 
-# What a job that is over keeps of its result, in characters of JSON.
+# A finished job keeps no result with more characters of JSON.
 MAX_RESULT_LENGTH = 65_536
-# A payload may have 256 KiB; what is longer is not read to its end.
+# A payload may have 256 KiB; a longer one is refused, and not read to its end.
 MAX_PAYLOAD_LENGTH = 262_144
 MAX_ERROR_LENGTH = 8_192
 # Columns that may hold much text, by role, and how much of it is read.
@@ -49,7 +49,7 @@ def read_json(text: str) -> Any:
     """Return the value of JSON text.
 
     Raises:
-        Unreadable: it is none.
+        Unreadable: the text is not JSON.
     """
     try:
         return json.loads(text)
@@ -63,7 +63,7 @@ def read_celery(text: str) -> Any:
     Only literals are read: nothing in them is called.
 
     Raises:
-        Unreadable: it is neither, as where Celery has cut it off.
+        Unreadable: the text is neither, for example because Celery truncated it.
     """
     try:
         value = json.loads(text)
@@ -79,17 +79,17 @@ def read_celery(text: str) -> Any:
 
 @dataclass(frozen=True)
 class Shape:
-    """A kind of table. `columns` has the names a column may have by its role; the first is taken."""
+    """A kind of table. `columns` lists for each role the names its column may have, best first."""
 
     name: str
     columns: Mapping[str, tuple[str, ...]]
-    # None: the payload is no data that could be read.
+    # None if payloads cannot be read, because they are pickled.
     read_payload: Callable[[str], Any] | None
-    # By what the column says, in lower case.
+    # Our status, by the column's value in lower case.
     statuses: Mapping[str, Status] = field(default_factory=lambda: _STATUSES)
-    # Where the shape has one of its own.
+    # The table's name, if the older system always uses the same one.
     table: str = ""
-    # Whether columns named as the payload's fields are taken.
+    # Whether columns with the names of payload fields belong to the payload.
     takes_columns: bool = False
     # A table of the same system with jobs that cannot be read.
     pickled_queue: str = ""

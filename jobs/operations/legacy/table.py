@@ -13,7 +13,7 @@ from jobs.errors import Fault, LegacyImportInvalid
 from jobs.operations.legacy.shapes import WIDE, Shape
 
 CHUNK = 200
-# What a column of a payload's field may hold.
+# Begins the role of a column that holds one field of the payload.
 COLUMN = "column:"
 
 
@@ -94,7 +94,7 @@ def has_rows(database: str, table: str) -> bool:
 
 
 def _has_null(database: str, table: str, key: str) -> bool:
-    """Say whether rows have no key, as SQLite allows: nothing would tell them apart."""
+    """Say whether rows have no key, as SQLite allows: such rows cannot be told apart."""
     connection = connections[database]
     quote = connection.ops.quote_name
     with connection.cursor() as cursor:
@@ -104,7 +104,7 @@ def _has_null(database: str, table: str, key: str) -> bool:
 
 @contextmanager
 def _reading_any_bytes(connection: Any) -> Iterator[None]:
-    """Read text of SQLite's that is no UTF-8, with lone surrogates: so one row is refused, not all."""
+    """Decode SQLite's text with surrogate escapes: one row that is not UTF-8 must not stop all."""
     if connection.vendor != "sqlite":
         yield
         return
@@ -118,7 +118,7 @@ def _reading_any_bytes(connection: Any) -> Iterator[None]:
 
 
 def _bound(key: Any) -> tuple[str, list[Any]]:
-    """Return SQL for a key that was read, and its parameter: damaged text is no text to the client."""
+    """Return SQL for a key and its parameter: bytes if the key is text that is not UTF-8."""
     try:
         str(key).encode()
     except UnicodeEncodeError:
@@ -127,7 +127,7 @@ def _bound(key: Any) -> tuple[str, list[Any]]:
 
 
 def _column_sql(role: str, column: str) -> str:
-    """Cut what may be long: one more character than may be kept tells that it was longer."""
+    """Cut a long column after one character more than is kept, which shows that it was longer."""
     most = WIDE.get(role)
     return column if most is None else f"SUBSTR(CAST({column} AS text), 1, {most + 1})"
 

@@ -12,10 +12,10 @@ from jobs import conf
 from jobs.models.notifications import MAX_TARGET_LENGTH
 
 PORTS = {"http": 80, "https": 443}
-# Translated to IPv4 by a gateway: the last 32 bits are the address that is reached.
+# A gateway translates these addresses to IPv4: the last 32 bits are the address that it reaches.
 NAT64 = IPv6Network("64:ff9b::/96")
-# Taken for public by all or some of Python's versions. In the first two, clouds have the services
-# that tell a machine its secrets; the others are for private use, or lead to an IPv4 address.
+# Some or all versions of Python take these for public. In the first two, cloud providers serve a
+# machine's metadata and secrets; the others are for private use, or lead to an IPv4 address.
 NOT_PUBLIC = [
     ip_network(one)
     for one in (
@@ -28,12 +28,12 @@ NOT_PUBLIC = [
         "fec0::/10",
     )
 ]
-# A name, or an address of either version; `urlsplit` takes the brackets away.
+# A name, or an IPv4 or IPv6 address; `urlsplit` removes the brackets.
 _HOST = re.compile(r"[a-z0-9._:\-]{1,253}")
 
 
 class AddressRefused(Exception):
-    """Nothing may be sent there; the text says why, for people."""
+    """Nothing may be sent to this address; the text says why, for people."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class WebhookURL:
     port: int
     # With the query.
     path: str
-    # A setting of the service, not a firm's.
+    # Whether the URL comes from the service's settings, not from a firm.
     trusted: bool = False
 
     @property
     def is_allowed_private(self) -> bool:
-        """Whether its address may be private."""
+        """Whether the host's address may be private."""
         if self.trusted:
             return True
         name = f"[{self.host}]" if ":" in self.host else self.host
@@ -61,7 +61,7 @@ def parse_url(text: str, *, trusted: bool = False) -> WebhookURL:
     """Return the parts of a webhook's URL.
 
     Raises:
-        AddressRefused: it is none, or carries credentials.
+        AddressRefused: it is no URL of a webhook, or carries credentials.
     """
     if len(text) > MAX_TARGET_LENGTH:
         raise AddressRefused(f"must have at most {MAX_TARGET_LENGTH} characters")
@@ -85,7 +85,7 @@ def parse_url(text: str, *, trusted: bool = False) -> WebhookURL:
 
 
 def _is_name(host: str) -> bool:
-    """Say whether it can be looked up: no part of a name is empty or longer than 63 characters."""
+    """Say whether DNS can have the name: no part of it is empty or longer than 63 characters."""
     try:
         host.encode("idna")
     except UnicodeError:
@@ -96,7 +96,7 @@ def _is_name(host: str) -> bool:
 def vetted_addresses(url: WebhookURL) -> list[str]:
     """Return the addresses of the URL's host, each of which may be connected to.
 
-    Connect to one of these and not to the name: its next lookup may give another.
+    Connect to one of these and not to the name, whose next lookup may give a private address.
 
     Raises:
         AddressRefused: one of them is not public.

@@ -1,7 +1,7 @@
-"""Alerts on dead letters: on failures that are new, and on what nobody reviews.
+"""Alerts on dead letters: on failures that are new, and on those that nobody reviews.
 
-Both find what to alert to in the tables, and what they enqueue commits together with the note that
-it was alerted to: a kill in between loses nothing and repeats nothing, save for a line in the log.
+Both read from the tables what to alert to. The notifications are enqueued in the transaction that
+also notes the alert: a worker killed in between loses and repeats nothing but a line of the log.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from tenants.scope import all_firms
 
 BATCH = 500
 MOST_FAILURES = 20
-# More wait for the next sweep.
+# Failures alerted to in one sweep; more wait for the next.
 MOST_KEYS = 5_000
 MAX_CAUSE_LENGTH = 300
 
-# Who is alerted, and to what: the firm's id and the fingerprint. The system firm's is the
-# platform's, for that failure in any firm.
+# Who is alerted, and to what: a firm's id and a fingerprint. The system firm's id stands for the
+# platform, which is alerted to the failure in any firm.
 Key = tuple[int, str]
 
 
@@ -54,12 +54,12 @@ class Failure:
     count: int = 0
     first_at: datetime | None = None
     last_at: datetime | None = None
-    # By their ids, the slugs.
+    # The firms' slugs, by their ids.
     firms: dict[int, str] = field(default_factory=dict)
 
     @cached_property
     def sample(self) -> DeadLetterQueue:
-        """One of them, with its job."""
+        """One of the dead letters, with its job."""
         return self.find_sample()
 
     @property
@@ -69,7 +69,7 @@ class Failure:
         return f"{self.sample.original_job.job_type} ({cause})"
 
     def described(self) -> dict[str, Any]:
-        """Return what a webhook says of it; the cause was redacted when it was stored."""
+        """Return the failure as a webhook has it; the cause was redacted when it was stored."""
         sample = self.sample
         link = link_to_failure(sample.fingerprint)
         if not sample.fingerprint:
@@ -91,7 +91,7 @@ class Failure:
 
 
 def alert_new_failures() -> int:
-    """Take in a batch of dead letters that are new, and alert to their failures; return how many."""
+    """Read a batch of new dead letters and alert to their failures; return how many letters."""
     return in_transaction(_new_failures)
 
 
@@ -158,7 +158,7 @@ def _due(
 ) -> set[Key]:
     """Return which of these were not alerted to in the time `quiet`, and note that they are now.
 
-    Whoever does the same at the same time waits here for the other's commit, then sees its note.
+    A second worker in this function waits for the first one's commit, and then sees its note.
     """
     wanted = sorted(known := set(keys))
     new = [FailureAlert(firm_id=firm_id, fingerprint=print_) for firm_id, print_ in wanted]
@@ -179,7 +179,7 @@ def _due(
 def _failures(
     due: Collection[Key], platform: int, which: Q, samples: dict[Key, DeadLetterQueue]
 ) -> dict[Key, Failure]:
-    """Count the dead letters, of those that meet `which`, of each failure."""
+    """Count each failure's dead letters that meet `which`."""
     letters = DeadLetterQueue.objects.filter(which, fingerprint__in={one for _, one in due})
     if not any(firm_id == platform for firm_id, _ in due):
         letters = letters.filter(firm_id__in={firm_id for firm_id, _ in due})
@@ -224,7 +224,7 @@ def _alert(event: NotificationEvent, failures: dict[Key, Failure], platform: int
     for owner, found in by_owner.items():
         mine = [one for one in endpoints.get(owner, ()) if one.firm_id == owner]
         notices += [(endpoint, _notice(event, endpoint, found)) for endpoint in mine]
-        # The system firm's own failures are in no other firm's lines.
+        # A failure is logged for its own firm; for the platform only if it is the system firm's.
         logged = [one for one in found if owner != platform or list(one.firms) == [platform]]
         if logged:
             _log(event, owner, logged)
@@ -232,7 +232,7 @@ def _alert(event: NotificationEvent, failures: dict[Key, Failure], platform: int
 
 
 def _log(event: NotificationEvent, firm_id: int, found: Sequence[Failure]) -> None:
-    """Log each new failure, and of unreviewed ones how many there are."""
+    """Log a line for each new failure, but one line for all unreviewed ones, with their number."""
     if event is NotificationEvent.UNREVIEWED:
         letters = sum(failure.count for failure in found)
         emit(Event.UNREVIEWED, tenant_id=firm_id, failures=len(found), dead_letters=letters)

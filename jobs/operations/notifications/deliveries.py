@@ -30,10 +30,10 @@ def recorded(
     event: str = "",
     endpoint: NotificationEndpoint | None = None,
 ) -> Iterator[Delivery]:
-    """Record the attempt to send that the block makes: before it, and how it ended.
+    """Record the block's attempt to send: before the block that it begins, after it how it ended.
 
     Raises:
-        LeaseLost: the job is no longer this worker's: another one sends.
+        LeaseLost: the job is no longer this worker's, so another one sends.
     """
     ctx.heartbeat()
     row = Delivery(
@@ -64,7 +64,7 @@ def _finish(row: Delivery, status: DeliveryStatus, error: str = "") -> None:
 
 
 def find_endpoint(firm_id: int, endpoint_id: UUID) -> NotificationEndpoint | None:
-    """Return the firm's endpoint, None where it was removed."""
+    """Return the firm's endpoint, None if it was removed."""
     with firm_scope(firm_id):
         found: NotificationEndpoint | None = NotificationEndpoint.objects.filter(
             pk=endpoint_id

@@ -17,9 +17,9 @@ from jobs.operations.notifications.deliveries import recorded
 from jobs.operations.notifications.notice_mark import NOTICE_HEADER, notice_mark
 from jobs.states import Channel
 
-# From this SMTP code on a server says that trying again cannot help.
+# The lowest SMTP code of a permanent refusal.
 PERMANENT = 500
-# Names of steps: of the mail to all recipients, and of one of its own to whom that was refused.
+# The step that sends the mail to all recipients. A step for one recipient is named by the address.
 TO_ALL = "all recipients"
 MAX_STEP_NAME = 200
 
@@ -36,14 +36,14 @@ def send_email(
 ) -> None:
     """Send one e-mail to all of `to`, and record it; a notice of the service's own is marked as one.
 
-    Each attempt of a job sends the same Message-ID: after a crash in between, mail programs show
-    the two as one. A server may take the mail for some recipients and refuse others: those it is
-    sent to alone, by this and the next attempts, and the others not again. So is it to who is named
-    since, in a corrected payload.
+    Each attempt of a job sends the same Message-ID, so that mail programs show one message if a
+    crash led to two. If the server accepts the mail for some recipients and refuses others, this
+    and the next attempts send it to each refused one alone, and not again to the others. A
+    recipient added later in a corrected payload gets it alone, too.
 
     Raises:
         Fatal: the server refuses it for good.
-        Retryable: it may take it later.
+        Retryable: the server may accept it later.
         Exception: whatever else the backend raises; the attempt may be repeated.
     """
     domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2]
@@ -70,21 +70,21 @@ def send_email(
 def _send_to_each(
     ctx: JobContext, addresses: Sequence[str], send: Callable[[Sequence[str]], list[str]]
 ) -> None:
-    """Send to each alone, once in the job's life, also where another one is refused."""
+    """Send to each address alone, once in the job's life, even if others are refused."""
     refusals: list[Fatal | Retryable] = []
     for address in addresses:
         try:
             ctx.step(address[:MAX_STEP_NAME], send, [address])
         except (Fatal, Retryable) as error:
             refusals.append(error)
-    # One that may be taken later goes first: with the other, nothing would be tried again.
+    # A refusal that may pass is raised first: a permanent one would end the job.
     refusals.sort(key=lambda error: isinstance(error, Fatal))
     if refusals:
         raise refusals[0]
 
 
 def _send(message: EmailMessage) -> list[str]:
-    """Send it; return the recipients whom the server refused while it took the mail for others."""
+    """Send it; return the recipients that the server refused while it accepted others."""
     refused: list[int] = []
     try:
         with get_connection() as backend:
@@ -100,7 +100,7 @@ def _send(message: EmailMessage) -> list[str]:
 
 
 def _note_refused(client: object, refused: list[int]) -> None:
-    """Let the client of Django's backend, which tells nobody, note by position whom the server refuses."""
+    """Add to `refused` the positions of refused recipients: Django's backend reports none."""
     if not isinstance(client, smtplib.SMTP):
         return
     sendmail = client.sendmail
@@ -114,6 +114,6 @@ def _note_refused(client: object, refused: list[int]) -> None:
 
 
 def _refusal(what: str, code: int) -> Fatal | Retryable:
-    """Return what a refusal comes to, by its code alone: its words may quote the mail."""
+    """Return the error for a refusal, with its code but not its text, which may quote the mail."""
     error = Fatal if code >= PERMANENT else Retryable
     return error(f"the mail server refuses {what} ({code})")

@@ -1,4 +1,4 @@
-"""What endpoints are notified of: which get it, and the job that sends it to each."""
+"""Notifies endpoints of events: finds those that subscribed, and enqueues a job for each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tenants.models import SYSTEM_SLUG
 EMAIL_JOB_TYPE = "email_send"
 WEBHOOK_JOB_TYPE = "webhook_send"
 TEST_EVENT = "test"
-# Below the web process's address. Asking the URLs for it would load every page into the worker.
+# Written out, because reversing the URLs would load every page's code into the worker.
 DEAD_LETTERS_PAGE = "/admin/jobs/deadletterqueue/"
 DEAD_LETTER_PAGE = "/admin/jobs/deadletterqueue/{}/change/"
 MAX_SUBJECT_LENGTH = 200
@@ -33,7 +33,7 @@ MAX_SUBJECT_LENGTH = 200
 
 @dataclass(frozen=True)
 class Notice:
-    """One notification: what a webhook carries, and the e-mail that says the same."""
+    """One notification: the data of a webhook, and an e-mail that says the same."""
 
     event: str
     data: Mapping[str, Any]
@@ -88,13 +88,13 @@ def _spec(endpoint: NotificationEndpoint, notice: Notice) -> EnqueueSpec:
 
 
 def _line(subject: str) -> str:
-    """Return the subject as an e-mail takes it: a firm's name may hold anything."""
+    """Return the subject as one printable line: a firm's name may hold any character."""
     shown = "".join(one if one.isprintable() else " " for one in subject)
     return " ".join(shown.split())[:MAX_SUBJECT_LENGTH]
 
 
 def publish(event: NotificationEvent, letters: Sequence[tuple[int, UUID]]) -> None:
-    """Notify whoever subscribed to what happened to these dead letters, given by firm and id.
+    """Notify the endpoints that subscribed to this event of these dead letters (firm and id).
 
     Must run in the engine's transaction of that event, and is undone with it. Dead letters of
     notifications are left out: an endpoint that cannot be reached would lead to ever more of them.
@@ -137,7 +137,7 @@ def _notice(event: NotificationEvent, letter: DeadLetterQueue) -> Notice:
 
 
 def test_notice(endpoint: NotificationEndpoint) -> Notice:
-    """Return the notice by which somebody tries an endpoint."""
+    """Return the notice that tests an endpoint."""
     data = {"endpoint": endpoint.name}
     body = f"This is a test of the endpoint {json.dumps(endpoint.name, ensure_ascii=False)}.\n"
     return Notice(TEST_EVENT, data, "[Mailroom] A test", body)

@@ -1,4 +1,4 @@
-"""Marks the service's own e-mails, so that a mailbox which is read by it knows them again."""
+"""Marks the service's own e-mails, so that it recognises them in the mailboxes it reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 from django.core import signing
 
 NOTICE_HEADER: Final = "X-Mailroom-Notice"
-# Signed: a stranger who copies the header does not hide a message from Mailroom.
+# Signed, so that a stranger cannot invent a header that hides a message from Mailroom.
 _SIGNER = signing.Signer(salt="mail.notice", sep=":")
 
 

@@ -38,21 +38,21 @@ from jobs.operations.notifications.deliveries import (
 from jobs.states import Channel
 from tenants.encryption import decrypt_field
 
-# To connect, to send, and for each piece of the answer; the job's timeout is for all of it.
+# To connect, to send, and for each read of the answer; the job's timeout limits the whole.
 TIMEOUT_SECONDS = 10.0
 KEY_PREFIX = "whsec_"
 LONGEST_RETRY_AFTER_SECONDS = 86_400.0
-# What Discord takes in one message.
+# The longest message that Discord accepts.
 MAX_DISCORD_LENGTH = 2000
-# After these attempts it waits no less than without Retry-After: ten that are a second apart would
-# not outlast any outage.
+# After these attempts a job waits at least as long as without Retry-After: if an endpoint always
+# asked for one second, ten attempts would outlast no outage.
 OBEYED_ATTEMPTS = 5
-# Refusals that a later attempt may not meet.
+# Refusals after which a later attempt may succeed.
 _TEMPORARY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 def new_signing_key() -> str:
-    """Return a random key, in the form that receivers' libraries take."""
+    """Return a random key, in the form that receivers' libraries expect."""
     return KEY_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
@@ -66,10 +66,10 @@ def signature(key: str, webhook_id: UUID, timestamp: int, body: bytes) -> str:
 def send_webhook(
     ctx: JobContext, endpoint_id: UUID, event: str, data: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Send one webhook and record it; return what the job has as its result.
+    """Send one webhook and record it; return the job's result.
 
-    The id and the body are the same in each attempt of the job, so that a receiver that got it
-    before a crash knows it again.
+    The id and the body are the same in each attempt of the job, so that a receiver recognises a
+    webhook that is sent again after a crash.
 
     Raises:
         Fatal: the endpoint refuses it, or may not be sent to.
@@ -110,9 +110,9 @@ def send_discord(
     *,
     trusted: bool = False,
 ) -> dict[str, Any]:
-    """Post a text, or a message as Discord's API has it, to a webhook of Discord's, and record it.
+    """Post a text, or a message in the form of Discord's API, to a Discord webhook, and record it.
 
-    A `trusted` URL, from a setting, may lead to any address. Returns what the job has as its result.
+    A `trusted` URL comes from a setting and may lead to any address. Returns the job's result.
 
     Raises:
         Fatal, Retryable: as `send_webhook`.
@@ -122,7 +122,7 @@ def send_discord(
     headers = {"Content-Type": "application/json", "User-Agent": "Mailroom"}
     body = json.dumps(message).encode()
     parts = urlsplit(url)
-    # The path is a secret: who knows it may post.
+    # The path is a secret, because anybody who knows it can post.
     recipient = f"{parts.scheme}://{parts.netloc}"
     name = "Discord" if endpoint is None else f"endpoint {endpoint.name!r}"
     with recorded(ctx, Channel.DISCORD, recipient, event=event, endpoint=endpoint) as row:
@@ -145,7 +145,7 @@ def _send(
     except AddressRefused as error:
         raise Fatal(f"{name}: {error}") from error
     except (OSError, HTTPException) as error:
-        # Its text may hold what the endpoint answered; as a cause it would be in the traceback.
+        # The error may quote the endpoint's answer; `from None` keeps it out of the traceback.
         what = type(error).__name__
         raise Retryable(f"{name} cannot be reached: {what}") from None
     status = row.status_code
@@ -162,11 +162,11 @@ def _send(
 def post(url: WebhookURL, body: bytes, headers: Mapping[str, str]) -> tuple[int, str | None]:
     """Post to a vetted address of the URL's host; return the status and the header Retry-After.
 
-    Redirects are not followed, and of the answer the headers alone are read.
+    Redirects are not followed, and only the headers of the answer are read.
 
     Raises:
         AddressRefused: the host has an address that is not public.
-        OSError, HTTPException: it cannot be reached, or does not speak HTTP.
+        OSError, HTTPException: the host cannot be reached, or does not speak HTTP.
     """
     connection = _VettedConnection(url, vetted_addresses(url))
     try:
@@ -178,11 +178,11 @@ def post(url: WebhookURL, body: bytes, headers: Mapping[str, str]) -> tuple[int,
 
 
 class _VettedConnection(HTTPConnection):
-    """A connection to given addresses; the name serves for `Host` and for TLS alone."""
+    """A connection to given addresses; the name is used only for `Host` and for TLS."""
 
     def __init__(self, url: WebhookURL, addresses: list[str]) -> None:
         super().__init__(url.host, url.port, timeout=TIMEOUT_SECONDS)
-        # Left out of the header `Host`.
+        # The header `Host` leaves out the default port.
         self.default_port = PORTS[url.scheme]
         self._is_tls = url.scheme == "https"
         self._addresses = addresses
@@ -204,7 +204,7 @@ class _VettedConnection(HTTPConnection):
 
 
 def _wait(retry_after: str | None, attempt: int) -> float | None:
-    """Return the seconds until the next attempt; None where the endpoint does not say."""
+    """Return the seconds until the next attempt; None if the endpoint names no time."""
     asked = _seconds(retry_after)
     if asked is None or attempt <= OBEYED_ATTEMPTS:
         return asked
@@ -212,7 +212,7 @@ def _wait(retry_after: str | None, attempt: int) -> float | None:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Return the seconds that a header Retry-After asks for, None where it does not."""
+    """Return the seconds that a header Retry-After asks for, None if it asks for none."""
     text = (retry_after or "").strip()
     if not text:
         return None
