@@ -1,4 +1,4 @@
-"""Batches and how far they are."""
+"""The progress of batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAILED_SHOWN = 100
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """How many jobs of a batch are in each state, and when its events came; None where one did not.
+    """How many jobs of a batch are in each state, and when its events came (None: not yet).
 
     `failed` counts dead-lettered jobs, too, and `canceled` deleted ones.
     """
@@ -41,7 +41,7 @@ class BatchProgress:
 
     @property
     def state(self) -> BatchState:
-        """What became of it: it runs while a job of it is pending, be it again."""
+        """The batch's state; it is running while one of its jobs is pending, even after a retry."""
         if self.completed_at is not None:
             return BatchState.COMPLETED
         if self.settled_at is None or self.pending:
@@ -53,7 +53,7 @@ def batch_progress(batch_id: UUID | str) -> BatchProgress:
     """Return how far a batch is, by the id that `enqueue_batch` gave, whatever the scope.
 
     Raises:
-        UnknownJob: there is no such batch, it may be purged; or the text is no id.
+        UnknownJob: there is no such batch (it may have been purged), or the text is no id.
     """
     try:
         pk = UUID(str(batch_id))

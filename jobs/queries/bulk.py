@@ -1,4 +1,4 @@
-"""Which rows a bulk operation is for: by ids or by filter, and their totals by cause and firm."""
+"""The rows that a bulk operation would change, by ids or filter, and totals by cause and firm."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from jobs.states import (
 from tenants.models import SYSTEM_SLUG, Firm
 
 CAUSES_SHOWN = 50
-# Of so many waiting jobs of a canary it is asked why they wait.
+# At most so many waiting jobs of a canary are asked why they wait.
 CANARIES_ASKED = 5
-# Jobs that a bulk operation can be for; of dead letters it is the open ones.
+# The statuses in which a job allows the operation. A dead letter allows one while it is open.
 _ELIGIBLE: dict[BulkOperation, frozenset[Status]] = {
     BulkOperation.RETRY: RETRYABLE,
     BulkOperation.CANCEL: LIVE,
@@ -44,8 +44,8 @@ _ELIGIBLE: dict[BulkOperation, frozenset[Status]] = {
 class Selection:
     """The rows that somebody chose: by id, all that meet a filter of their list, or a query set.
 
-    With `rows`, `ids` narrow them and `filters` only say by what they were found. With `seen_at`, rows
-    that changed after that time are left out.
+    If `rows` is given, `ids` narrow it, and `filters` only record how it was found. With `seen_at`,
+    rows that changed after that time are left out.
     """
 
     ids: Sequence[UUID] | None = None
@@ -55,7 +55,7 @@ class Selection:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What a run keeps of it; the run's members are its ids."""
+        """What a run stores of the selection; the chosen rows themselves are its members."""
         if self.ids is not None:
             return {"ids": len(self.ids)}
         return {"filter": {name: str(value) for name, value in (self.filters or {}).items()}}
@@ -63,7 +63,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Cause:
-    """How many rows have the same failure; of jobs, the same type and status."""
+    """How many dead letters have the same failure, or how many jobs the same type and status."""
 
     job_type: str
     cause: str
@@ -78,7 +78,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Totals:
-    """What a bulk operation would be done to; `causes` has the most frequent ones."""
+    """How many rows a bulk operation would change; `causes` has the most frequent causes."""
 
     count: int
     causes: Sequence[Cause]
@@ -115,12 +115,12 @@ def eligible_rows(operation: BulkOperation, selection: Selection) -> QuerySet[An
 
 
 def _jobs_found(jobs: QuerySet[JobQueue], **filters: Any) -> QuerySet[JobQueue]:
-    # All of them: a run has no next page that goes on where a search ended.
+    # All rows, not only a page of the search: a bulk run has no next page.
     return find_jobs(jobs, **filters).rows
 
 
 def totals_of(operation: BulkOperation, rows: QuerySet[Any]) -> Totals:
-    """Count the rows by cause and by firm: one pass over jobs, which there may be many of."""
+    """Count the rows by cause and by firm; jobs in one pass, because there may be many."""
     if operation in OF_DEAD_LETTERS:
         firms = Counter(dict(rows.order_by().values_list("firm_id").annotate(number=Count("pk"))))
         by_cause = rows.order_by().values_list("job_type", "error_class", "fingerprint")
@@ -135,7 +135,8 @@ def totals_of(operation: BulkOperation, rows: QuerySet[Any]) -> Totals:
             of_kinds[job_type, status] += number
         causes = [Cause(*kind, "", number) for kind, number in of_kinds.items()]
     causes.sort(key=lambda one: (-one.count, one.job_type, one.cause, one.fingerprint))
-    # Slugs apart: PostgreSQL would take few rows for granted, and compare each with every firm.
+    # In a query of its own: in a join PostgreSQL might expect few rows and compare each with every
+    # firm.
     slugs = Firm.objects.filter(pk__in=firms).values_list("pk", "slug")
     by_firm = sorted(((slug, firms[pk]) for pk, slug in slugs), key=lambda one: (-one[1], one[0]))
     more = max(len(causes) - CAUSES_SHOWN, 0)
@@ -144,7 +145,7 @@ def totals_of(operation: BulkOperation, rows: QuerySet[Any]) -> Totals:
 
 @dataclass(frozen=True)
 class RunDetails:
-    """A bulk run, the status of its job ("" when that is gone), why it waits and members were refused."""
+    """A bulk run, its job's status ("" if that is deleted), why the job waits, and the refusals."""
 
     run: BulkRun
     job_status: str
@@ -171,15 +172,15 @@ def selection_in_words(run: BulkRun) -> str:
     if ids is not None:
         return "One chosen row" if ids == 1 else f"{ids:,} chosen rows"
     if filters is None:
-        # Runs of before know no more.
+        # Runs of earlier versions did not store their selection.
         return "Rows of a list"
-    # The list's own parameter for its search.
+    # `q` is the list's parameter for its search.
     named = {("search" if name == "q" else name): value for name, value in filters.items()}
     return ", ".join(f"{name}: {value}" for name, value in named.items()) or "All of the list"
 
 
 def is_on_every_firm(run: BulkRun) -> bool:
-    """Say whether it reaches beyond its firm: the system firm also owns runs on its own rows alone."""
+    """Say whether the run has members of other firms; not every run of the system firm has."""
     return run.firm.is_system and run.members.exclude(firm=run.firm_id).exists()
 
 
@@ -198,12 +199,12 @@ def canary_in_words(run: BulkRun) -> str | None:
 
 
 def why_run_waits(run: BulkRun) -> list[WaitReason]:
-    """Return what keeps the job of a run that is not over from going on."""
+    """Return why the job of a run that is not over waits."""
     return _why_waiting(run, _job_of(run))
 
 
 def why_canary_waits(run: BulkRun) -> list[WaitReason]:
-    """Return what keeps a job of the run's canary from running: the first that anything does."""
+    """Return why a job of the run's canary waits: the reasons of the first one that has any."""
     jobs = JobQueue.objects.select_related("firm").defer(*LARGE_COLUMNS)
     waiting = jobs.filter(pk__in=run.canary_job_ids, status=Status.PENDING).order_by("job_id")[
         :CANARIES_ASKED

@@ -18,8 +18,8 @@ def sum_counters(
 ) -> Iterable[dict[str, Any]]:
     """Return these sums of the counters in scope, up to two for each value of the column `by`.
 
-    Who sees every firm reads the sums of all, unless it is by firm. One statement reads both tables:
-    between two, deltas might be folded.
+    A caller who sees every firm gets the platform sums, unless `by` is the firm. One statement
+    reads both tables, because deltas might be folded between two statements.
     """
     everything = require_scope("counters").firm_ids is None and by != "firm_id"
     source = SUMS_OF_ALL[folded] if everything else folded

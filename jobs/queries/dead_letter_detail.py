@@ -1,4 +1,4 @@
-"""What a dead letter's page tells: the attempts that died, and where else the same failure is."""
+"""What a dead letter's page shows: the attempts that failed, and others with the same failure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ SAME_FAILURE_SHOWN = 10
 
 
 def is_of_an_earlier_series(letter: DeadLetterQueue) -> bool:
-    """Say whether its job has been run again since: what the job's row has is not what died."""
+    """Say whether the job was run again since: then its row no longer describes this failure."""
     return letter.original_job.series != letter.job_series
 
 
 def attempts_made(letter: DeadLetterQueue) -> str:
-    """Return how many attempts the series that died took; "" if that is no longer known."""
+    """Return how many attempts the letter's series took; "" if that is no longer known."""
     job = letter.original_job
     if not is_of_an_earlier_series(letter):
         return f"{job.attempts} of {job.max_attempts}"
@@ -42,7 +42,7 @@ def same_failure(letter: DeadLetterQueue) -> list[DeadLetterQueue]:
 
 
 def _attempts(letter: DeadLetterQueue) -> QuerySet[Attempt]:
-    """Return the attempts of the series that died, the last one first."""
+    """Return the attempts of the letter's series, the last one first."""
     attempts = Attempt.objects.filter(
         firm_id=letter.firm_id, job_id=letter.original_job_id, series=letter.job_series
     )

@@ -21,7 +21,8 @@ from tenants.models import AuditEntry, Membership
 from tenants.scope import require_scope
 from tenants.users import find_users
 
-# Ids are made by the clock of whoever enqueues; created_at is the database's.
+# How far an id's time, from the clock of the enqueuing machine, may be from the database's
+# created_at.
 CLOCK_MARGIN = timedelta(minutes=5)
 # The filter for dead letters without a decision, escalated ones included.
 OPEN = "open"
@@ -95,7 +96,7 @@ def filter_dead_letters(
         moved_at__lt=created_before,
     )
     if user is not None:
-        # With the firm the index of a job's dead letters finds them.
+        # The firm is named so that PostgreSQL can use the index of a job's dead letters.
         rows = rows.filter(
             original_job__user_id__in=users_named(user), firm_id=F("original_job__firm_id")
         )
@@ -181,7 +182,7 @@ def filter_workers(
 def filter_created(
     rows: QuerySet[M], after: datetime | None, before: datetime | None
 ) -> QuerySet[M]:
-    """Narrow `rows` to those created in a time, through the index of their ids."""
+    """Narrow `rows` to those created in a period, through the index of their ids."""
     if after is not None:
         rows = rows.filter(pk__gte=id_at(after - CLOCK_MARGIN), created_at__gte=after)
     if before is not None:
@@ -198,8 +199,8 @@ def users_named(name: str) -> list[Any]:
     """Return the ids of the users who sign in with this name, in any case.
 
     Raises:
-        FilterInvalid: nobody does who is a member of a firm in scope, or on whose behalf a job of
-            one was enqueued. Whether another firm has such a user is not told.
+        FilterInvalid: no such user is a member of a firm in scope, or had a job of one enqueued on
+            their behalf. The caller does not learn whether another firm has such a user.
     """
     known = list(find_users(name).values_list("pk", flat=True))
     if require_scope("users").firm_ids is not None:
@@ -212,14 +213,15 @@ def users_named(name: str) -> list[Any]:
 
 
 def with_status(jobs: QuerySet[JobQueue], status: str) -> QuerySet[JobQueue]:
-    """Narrow `jobs` to one status, through an index where the status is a rare one."""
+    """Narrow `jobs` to one status; if it is a rare one, in a way that an index serves."""
     jobs = jobs.filter(status=status)
     if status in LIVE:
         return only_live(jobs)
     if status in (Status.FAILED, Status.CANCELED):
         return jobs.filter(completed_at__isnull=False, result__isnull=True)
     if status == Status.DLQ:
-        # A join, so that the letters' index gives the order: a job has one open letter at most.
+        # A join, so that the index of dead letters gives the order. It repeats no job, because a
+        # job has one open letter at most.
         firm_ids = require_scope("dead letters").firm_ids
         mine = {} if firm_ids is None else {"dead_letters__firm_id__in": firm_ids}
         return jobs.filter(dead_letters__resolution__in=OPEN_RESOLUTIONS, **mine)
@@ -227,9 +229,9 @@ def with_status(jobs: QuerySet[JobQueue], status: str) -> QuerySet[JobQueue]:
 
 
 def only_live(jobs: QuerySet[JobQueue]) -> QuerySet[JobQueue]:
-    """Narrow `jobs` to live ones, which are ready or waiting: through two indexes, without history."""
+    """Narrow `jobs` to live ones, which are ready or waiting: two indexes hold only those."""
     narrowed = jobs.filter(Q(ready=True) | Q(waiting=True))
-    # Said twice, PostgreSQL would expect few of them, and sort a great many.
+    # If the condition were there twice, PostgreSQL would expect few rows, and sort a great many.
     said = narrowed.query.where.children[-1] in jobs.query.where.children
     return jobs if said else narrowed
 
@@ -240,13 +242,13 @@ def search_dead_letters(rows: QuerySet[DeadLetterQueue], term: str) -> QuerySet[
     span = id_range(term)
     if span is not None:
         first, last = span
-        # Foreign keys know no range lookup.
+        # Django has no range lookup for foreign keys.
         wanted |= Q(id__range=span) | Q(original_job_id__gte=first, original_job_id__lte=last)
     return rows.filter(wanted)
 
 
 def id_range(text: str) -> tuple[UUID, UUID] | None:
-    """Return the first and the last id that begin with `text`; None where no id does."""
+    """Return the first and the last id that begin with `text`; None if no id can."""
     digits = text.strip().lower().replace("-", "")
     if not _HEX.match(digits):
         return None

@@ -50,8 +50,8 @@ class Group:
 def dead_letter_groups(now: datetime) -> tuple[Sequence[Group], bool]:
     """Return the largest groups in scope, largest first, and whether there are more.
 
-    Each question goes over the letters by itself, with the few columns that it needs: together, by
-    fingerprint and firm, they would have as many answers as there are letters.
+    Counts, firms, trends and samples are separate queries of few columns each: one query by
+    fingerprint and firm could return as many rows as there are letters.
     """
     groups: dict[str, Group] = {}
     counted = (
@@ -82,7 +82,7 @@ def _of(groups: Collection[str]) -> Any:
 def _add_firms(groups: Mapping[str, Group]) -> None:
     counted = _of(groups).values_list("fingerprint", "firm_id").annotate(letters=Count("pk"))
     found = list(counted.order_by())
-    # Apart: each slug once.
+    # In a query of its own, so that each slug is read once.
     slugs = dict(Firm.objects.filter(pk__in={row[1] for row in found}).values_list("pk", "slug"))
     for fingerprint, firm_id, letters in found:
         if firm_id in slugs:
@@ -105,10 +105,10 @@ def _add_trends(groups: Mapping[str, Group], now: datetime) -> None:
 
 def _add_samples(groups: Mapping[str, Group]) -> None:
     newest_first = Window(RowNumber(), partition_by="fingerprint", order_by=["-moved_at", "-pk"])
-    # Their ids first: whole letters would be sorted with all their columns.
+    # The ids first, because the database would sort whole letters with all their columns.
     newest = _of(groups).annotate(place=newest_first).filter(place=1).values_list("pk", flat=True)
     letters = DeadLetterQueue.objects.filter(pk__in=list(newest))
-    # Firms apart: a join would leave out the letters of one that is gone.
+    # Firms in a query of their own: a join would leave out the letters of a deleted firm.
     whole = letters.select_related("original_job").prefetch_related("firm")
     for letter in whole.defer(*LARGE_COLUMNS_OF_JOB):
         groups[letter.fingerprint].sample = letter

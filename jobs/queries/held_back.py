@@ -1,8 +1,8 @@
 """What holds due jobs back: for a job, for a group of jobs, and as a filter.
 
-The limits in force are read once, past the reader's scope: a limit for every firm is the reader's
-too. Their number does not depend on the number of jobs. They become rules about columns of a job,
-which are asked in Python or put into a query; the first rule that covers a job names its reason.
+The limits in force are read once, whatever the reader's scope, because a limit for every firm holds
+back the reader's jobs too. There are few, however many jobs there are. Each becomes a rule about
+columns of a job, for Python or for a query; the first rule that covers a job gives the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jobs.queries.why_waiting import WaitCode
 from jobs.states import BreakerState, CountedBy, Status
 from tenants.scope import require_scope
 
-# By what a due job can be held back, in the order in which an operator would ask.
+# What can hold a due job back, in the order in which an operator would check it.
 HELD_BACK = (
     WaitCode.PAUSED,
     WaitCode.FIRM_INACTIVE,
@@ -34,22 +34,22 @@ HELD_BACK = (
     WaitCode.RATE_LIMITED,
     WaitCode.LOCKED,
 )
-# Somebody set these; who waits for them is no alarm.
+# Somebody set these on purpose, so jobs that wait for them are no reason for an alarm.
 INTENDED = frozenset(
     {WaitCode.PAUSED, WaitCode.FIRM_INACTIVE, WaitCode.CAPPED, WaitCode.RATE_LIMITED}
 )
-# The filter for jobs held back by whatever it is.
+# The value of the filter for jobs that are held back for any reason.
 ANYTHING = "anything"
 WAITS_FOR_LOCK = Q(waiting=True, lock_key__isnull=False)
 
 
 class JobFacts(NamedTuple):
-    """The columns of a job that limits are about; jobs with equal facts are held back alike."""
+    """The columns of a job that limits can name; jobs with equal facts are held back alike."""
 
     category: str = ""
     job_type: str = ""
     firm_id: int = 0
-    # Empty where the job has none.
+    # Empty if the job has none.
     limit_key: str = ""
     admitted: bool = False
     waits_for_lock: bool = False
@@ -61,17 +61,17 @@ class Rule:
 
     code: WaitCode
     columns: Mapping[str, Collection[Any]]
-    # A breaker's probes run all the same.
+    # The jobs that the rule spares: a breaker's probes.
     besides: Collection[Any] = ()
 
     def covers(self, facts: JobFacts) -> bool:
-        """Say whether it holds such jobs back."""
+        """Say whether the rule holds such jobs back."""
         return all(getattr(facts, column) in values for column, values in self.columns.items())
 
     @property
     def condition(self) -> Q:
         """The condition of a query for the jobs that it covers."""
-        # Not an empty Q, which would vanish from a disjunction.
+        # Never an empty Q, which Django would drop from an OR.
         condition = ~Q(pk__in=self.besides)
         for column, values in self.columns.items():
             condition &= _condition(column, values)
@@ -97,7 +97,7 @@ class LimitsInForce:
 
     @property
     def columns(self) -> set[str]:
-        """The columns that the rules name: of the other facts no reason depends."""
+        """The columns that the rules name; the other columns do not change the reason."""
         return {column for rule in self.rules for column in rule.columns}
 
     def reason(self, facts: JobFacts, job_id: Any = None) -> WaitCode | None:
@@ -195,7 +195,7 @@ def _rules(code: WaitCode, columns: Mapping[str, Collection[Any]]) -> Iterator[R
 
 
 def _pause_rules(pauses: Iterable[Pause]) -> Iterator[Rule]:
-    """Yield a rule for each kind of work that is paused, for whichever firms."""
+    """Yield a rule for each paused category, type and limit key, with the firms of the pauses."""
     firms: dict[tuple[str, str, str], set[int] | None] = {}
     for pause in pauses:
         kind = pause.category, pause.job_type, pause.limit_key

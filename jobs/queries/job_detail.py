@@ -47,7 +47,7 @@ _CALLBACKS = {
 
 
 def progress_in_words(job: JobQueue) -> str | None:
-    """Return how far the handler said it is, and its note; None where it said nothing."""
+    """Return the progress that the handler reported, and its note; None if it reported none."""
     return None if job.progress is None else f"{job.progress:.0%} {job.progress_note}".strip()
 
 
@@ -61,7 +61,7 @@ class Then:
 
     @property
     def sentence(self) -> str:
-        """What comes, and after what."""
+        """Which jobs follow, and after what."""
         others = "this job is" if self.waits_for == 1 else f"{self.waits_for} jobs are"
         ended = "completed" if self.only_completed else "settled"
         return f"{', then '.join(self.job_types)} when {others} {ended}"
@@ -69,14 +69,14 @@ class Then:
 
 @dataclass(frozen=True)
 class CallbackOf:
-    """A batch that enqueued the job, and the event it did that for."""
+    """A batch that enqueued the job, and the event on which it did."""
 
     batch: Batch
     event: str
 
     @property
     def sentence(self) -> str:
-        """What had come, before the batch's name."""
+        """The event in words; the batch's name completes the sentence."""
         return f"Enqueued {_CALLBACKS[self.event]} of the batch"
 
 
@@ -92,9 +92,9 @@ class LogLine:
 
 @dataclass(frozen=True)
 class JobDetails:
-    """A job, its attempts, steps and log, its children and batches, what comes then, why it waits.
+    """A job with its attempts, steps, log, children and batches, what follows it, why it waits.
 
-    `batches` are those it is of, `callback_of` those that enqueued it.
+    `batches` are those that the job belongs to, `callback_of` those that enqueued it.
     """
 
     job: JobQueue
@@ -110,7 +110,7 @@ class JobDetails:
 
 
 def _rows() -> QuerySet[JobQueue]:
-    """Return the jobs in scope as a list shows them; few, so that the firm may come along."""
+    """Return the jobs in scope as a list shows them; for few jobs, so the firm is joined."""
     rows: QuerySet[JobQueue] = JobQueue.objects.select_related(FIRM)
     return rows.defer(*LARGE_COLUMNS)
 
@@ -175,9 +175,9 @@ def _then(job: JobQueue) -> list[Then]:
 
 
 def _batches_of(job: JobQueue) -> tuple[list[Batch], list[CallbackOf]]:
-    """Return the batches that the job is of, and those that enqueued it, in one query.
+    """Return the batches that the job belongs to, and those that enqueued it, in one query.
 
-    More than one of each where it stands for jobs with its key.
+    There may be several, because each enqueue with the job's idempotency key returns this job.
     """
     mine = BatchMember.objects.filter(firm_id=job.firm_id, job_id=job.job_id)
     is_its = Q()
@@ -199,7 +199,7 @@ def _batches_of(job: JobQueue) -> tuple[list[Batch], list[CallbackOf]]:
 def _children_of(job: JobQueue, attempts: Sequence[Attempt]) -> list[JobQueue]:
     """Return the jobs this job's handler enqueued, oldest first.
 
-    No index holds the parent: the search is bounded by the ids of the time in which the job ran.
+    No index has the parent, so the search is limited to ids of the time in which the job ran.
     A pending job without attempts has none.
     """
     if job.status == Status.PENDING and not attempts:
@@ -224,7 +224,7 @@ class TreeJob:
 
 
 def correlation_tree(details: JobDetails) -> list[TreeJob]:
-    """Return the job among those it comes from, those that come from it, and others of its correlation.
+    """Return the job, its ancestors, its children and others with its correlation id.
 
     Parents come before their children. No index holds the correlation id: of the firm's jobs since
     the oldest ancestor, the first `TREE_READ` are read, and `TREE_SHOWN` of them at most are shown.
@@ -232,7 +232,7 @@ def correlation_tree(details: JobDetails) -> list[TreeJob]:
     job = details.job
     family = {one.pk: one for one in (*_ancestors_of(job), *details.children, job)}
     since = _rows().filter(firm_id=job.firm_id, job_id__gte=min(family)).order_by("job_id")
-    # By itself: as a subquery it would be no bound that an index knows under row level security.
+    # In a query of its own: under row level security a subquery would be no bound of an index scan.
     ends = list(since.values_list("job_id", flat=True)[TREE_READ : TREE_READ + 1])
     read = since.filter(job_id__lt=ends[0]) if ends else since
     for one in read.filter(correlation_id=job.correlation_id)[:TREE_SHOWN]:

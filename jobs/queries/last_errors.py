@@ -11,12 +11,12 @@ from jobs.models import Attempt, JobQueue
 from jobs.states import AttemptEnd, Status
 
 _FAILED_ATTEMPTS = "attempts_of_last_error"
-# These ends are no errors, and leave the text in the job's row alone.
+# These ends are no errors, and do not change the error's text in the job's row.
 _NO_ERRORS = (AttemptEnd.SNOOZED, AttemptEnd.RELEASED)
 
 
 def classes_of_last_errors() -> Prefetch[str]:
-    """Return what fetches the classes of many jobs' last errors, in one query."""
+    """Return a prefetch of the classes of many jobs' last errors, in one query."""
     attempts = Attempt.objects.filter(message=F("job__last_error")).exclude(error_class="")
     attempts = attempts.exclude(end__in=_NO_ERRORS).only("job_id", "error_class", "ended_at")
     return Prefetch("attempts_log", attempts.order_by("ended_at", "id"), to_attr=_FAILED_ATTEMPTS)
@@ -37,13 +37,13 @@ def last_error(job: JobQueue) -> str:
     if job.status == Status.COMPLETED:
         return ""
     if job.last_error == STALE.message:
-        # The attempt tells more of how its worker died; the dead letter has these words.
+        # The dead letter's words; the attempt's error says more about how the worker died.
         return error_in_words(STALE.error_class, STALE.message)
     if not _may_have_failed(job):
         return job.last_error
     if not hasattr(job, _FAILED_ATTEMPTS):
         prefetch_related_objects([job], classes_of_last_errors())
-    # None if nobody's attempt had this error: a job can also expire.
+    # There is no class if no attempt had this error: a job can also expire.
     classes = [attempt.error_class for attempt in getattr(job, _FAILED_ATTEMPTS)]
     return error_in_words(classes[-1] if classes else "", job.last_error)
 
@@ -53,7 +53,7 @@ def _may_have_failed(job: JobQueue) -> bool:
 
 
 def class_name(error_class: str) -> str:
-    """Return the name alone of an error's class, as lists show it: its module would fill a column."""
+    """Return the name of an error's class without its module, which would fill a list's column."""
     return error_class.rpartition(".")[2]
 
 

@@ -30,9 +30,9 @@ from jobs.states import IN_FLIGHT
 
 T = TypeVar("T", bound=Model)
 
-# Fetched apart: where PostgreSQL takes few rows for granted it would compare each with every firm.
+# Prefetched: in a join PostgreSQL might expect few rows and compare each with every firm.
 FIRM = "firm"
-# Rows that a page of a search reads.
+# The most rows that one page of a search reads.
 MOST_READ = 10_000
 # A job's large columns, which no list shows.
 LARGE_COLUMNS = ("payload", "result")
@@ -60,8 +60,8 @@ def get_page(
 ) -> Page[T]:
     """Return a page of `rows`, newest first. Their ids are UUIDv7, whose order is that of time.
 
-    With a `window`, a page reads only the next rows of that. It may have fewer rows than `limit`,
-    even none, and a cursor all the same: the next page goes on behind what was read.
+    With a `window`, a page reads only the next `MOST_READ` rows of the window. It may then have
+    fewer rows than `limit`, even none, and still a cursor: the next page continues after those.
 
     Raises:
         CursorInvalid: `cursor` cannot be read.
@@ -81,7 +81,7 @@ def get_page(
 
 
 def last_read(window: QuerySet[T]) -> UUID | None:
-    """Return the id of the last row that a search reads of its window; None: it reads all."""
+    """Return the id of the last row that a search reads of its window; None if it reads all."""
     ids = window.order_by("-pk").values_list("pk", flat=True)
     last: UUID | None = next(iter(ids[MOST_READ - 1 : MOST_READ]), None)
     return last
@@ -102,7 +102,7 @@ def dead_letters() -> QuerySet[DeadLetterQueue]:
 
 
 def held_locks() -> QuerySet[ConcurrencyLock]:
-    """Return the locks in scope that are held: not those whose time is up."""
+    """Return the locks in scope that are held, without those whose time is up."""
     return ConcurrencyLock.objects.filter(held_at(database_now())).select_related("firm")
 
 
@@ -121,8 +121,8 @@ def runs_of(schedule: Schedule) -> QuerySet[ScheduleRun]:
 def running_jobs(workers: Iterable[Worker]) -> dict[UUID, list[str]]:
     """Return, by worker, the ids of the jobs in scope that it runs.
 
-    A worker's row is written when handlers start, and goes on naming jobs that have ended since.
-    A job that was claimed alone is not in it: its own row says that it started.
+    A worker's row is written when handlers start, so it may name jobs that have ended since. It
+    does not name a job that was claimed alone, because that job's own row says that it started.
     """
     named = {job_id: worker.pk for worker in workers for job_id in worker.running}
     running: dict[UUID, list[str]] = {worker.pk: [] for worker in workers}
@@ -141,7 +141,7 @@ def running_jobs(workers: Iterable[Worker]) -> dict[UUID, list[str]]:
 
 
 def newest_version() -> str | None:
-    """Return the version that a worker ran last for the first time; None where none ever ran."""
+    """Return the version whose first worker started last; None if no worker ever ran."""
     newest = WorkerVersion.objects.order_by("-first_seen_at", "-version")
     return newest.values_list("version", flat=True).first()
 

@@ -1,6 +1,6 @@
-"""Counts of the live jobs in scope, by what tells them apart: one read of their rows.
+"""Counts of the live jobs in scope, in one read of their rows.
 
-The rows themselves are read: no index tells a claimed job from a pending one.
+The rows themselves are read, because no index tells a claimed job from a pending one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tenants.scope import require_scope
 Group = Literal["category", "firm_id"]
 GROUPS: tuple[Group, ...] = ("category", "firm_id")
 
-# How a fact that limits are about is read from a job's row.
+# SQL of the facts that are not columns of a job's row.
 _FACTS = {
     "limit_key": "COALESCE(q.limit_key, '')",
     "waits_for_lock": "(q.waiting AND q.lock_key IS NOT NULL)",
@@ -31,8 +31,8 @@ _DUE = "q.status = 'pending' AND q.scheduled_at <= %s"
 class LiveGroup(NamedTuple):
     """Live jobs of one status that the limits treat alike; `due` counts those that are due.
 
-    Where no limit is about categories or firms, jobs are counted by each of these by itself: then
-    the other is None.
+    If no limit in force names categories or firms, jobs are counted once by category and once by
+    firm; the other one is None then.
     """
 
     category: str | None
@@ -54,7 +54,7 @@ class LiveJobs:
 
     @property
     def jobs(self) -> int:
-        """How many there are."""
+        """How many live jobs there are."""
         # Where categories and firms are counted apart, every job is in two groups.
         return sum(group.jobs for group in self.groups if group.category is not None)
 
@@ -67,7 +67,7 @@ def live_jobs(*by: Group) -> LiveJobs:
 
 
 def _groups(limits: LimitsInForce, wanted: Collection[Group]) -> Iterator[LiveGroup]:
-    # The fewer columns, the fewer groups: a type is read only where a limit is about types.
+    # Fewer columns mean fewer groups: the type, for example, is read only if a limit names types.
     names = sorted(limits.columns)
     columns = [*wanted, *(name for name in names if name not in wanted)]
     apart = limits.columns.isdisjoint(GROUPS)
@@ -75,7 +75,7 @@ def _groups(limits: LimitsInForce, wanted: Collection[Group]) -> Iterator[LiveGr
     reasons: dict[tuple[Any, ...], WaitCode | None] = {}
     for *facts, status, jobs, due, due_since in _rows(limits.now, columns, wanted, apart=apart):
         row = dict(zip(columns, facts, strict=True))
-        # There are many groups, and few that the limits tell apart.
+        # Many groups are the same to the limits, so each reason is computed only once.
         key = tuple(row[name] for name in names)
         if key not in reasons:
             reasons[key] = limits.reason(JobFacts(**dict(zip(names, key, strict=True))))
@@ -93,10 +93,10 @@ def _groups(limits: LimitsInForce, wanted: Collection[Group]) -> Iterator[LiveGr
 def _rows(
     now: datetime, columns: list[str], wanted: Collection[Group], *, apart: bool
 ) -> Iterator[tuple[Any, ...]]:
-    """Read the jobs, each of which is either ready or waiting.
+    """Count the jobs, each of which is either ready or waiting.
 
-    PostgreSQL reads both in the order of the table, through two indexes at once, and counts by
-    several groups in one pass.
+    PostgreSQL combines the two indexes into one read in the order of the table, and counts by
+    several groups in that pass.
     """
     dialect = dialects.current()
     read = {name: _FACTS.get(name, f"q.{name}") for name in columns}
@@ -108,7 +108,7 @@ def _rows(
     firm_ids = require_scope("jobs").firm_ids
     mine = ""
     if firm_ids is not None:
-        # Their numbers in the text, so that the planner knows how many jobs they have.
+        # The ids are in the text, so that the planner can estimate how many jobs the firms have.
         mine = f"AND q.firm_id IN ({', '.join(map(str, sorted(firm_ids))) or 'NULL'})"
     moment = dialect.value(Column.TIME, now)
     ready_or_waiting = ("(q.ready OR q.waiting)",)

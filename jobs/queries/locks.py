@@ -16,9 +16,9 @@ from jobs.states import CountedBy
 from tenants.models import SYSTEM_SLUG
 
 WAITERS_SHOWN = 20
-# More are not counted.
+# Waiting jobs beyond this number are not counted.
 MOST_COUNTED = 1000
-# As the index of the waiting groups has it.
+# The expression in the index of the waiting groups.
 KEY = Case(
     When(lock_key__isnull=True, then=Value("")), default="lock_key", output_field=CharField()
 )
@@ -33,7 +33,7 @@ class LockWaiters:
 
 
 def waiting_with_key(key: str) -> Q:
-    """Return the condition of waiting jobs with this lock key, which an index holds."""
+    """Return the condition of waiting jobs with this lock key; it uses an index."""
     return Q(Exact(KEY, Value(key)), waiting=True)
 
 
@@ -52,7 +52,7 @@ def waiters_of(lock: ConcurrencyLock) -> LockWaiters:
 def slots_of_all_firms(lock_key: str, now: datetime) -> list[ConcurrencyLock]:
     """Return the slots of the key that are taken, in their order, whatever the reader's scope.
 
-    The reader must not be told the holders of other firms.
+    The caller must not show a reader the holders of other firms.
     """
     locks = ConcurrencyLock.objects.unscoped("the slots that all firms share")
     held = locks.filter(held_at(now), firm__slug=SYSTEM_SLUG, lock_key=lock_key)

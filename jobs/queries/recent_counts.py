@@ -1,7 +1,7 @@
-"""Recent counts of all firms' live jobs, for a page that is asked for every few seconds.
+"""Recent counts of all firms' live jobs, for a page that is loaded every few seconds.
 
-To count is to read every live row. Where there are many, a count is kept and answered again, and
-the next one is made behind the answer: nobody waits for it but the first to ask.
+Counting reads every live row. If there are many, the last count is returned again while a thread
+makes the next one, so that only the first caller waits.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tenants.scope import all_firms, require_scope
 
 _log = logging.getLogger("jobs")
 
-# Fewer jobs are counted anew each time: that takes some tens of milliseconds.
+# Fewer jobs are counted anew each time, which takes some tens of milliseconds.
 KEPT_FROM = 50_000
 FRESH_SECONDS = 5.0
-# Nobody has asked for so long that a reader rather waits.
+# An older count is not returned: the caller waits for a new one.
 STALE_SECONDS = 60.0
 THREAD = "recent-count"
 
@@ -38,7 +38,7 @@ class RecentCount:
         self._counting = False
 
     def get(self) -> LiveJobs:
-        """Return the newest count with the limits that are in force now; count where there is none."""
+        """Return the newest count, with the limits in force now; count first if there is none."""
         with self._lock:
             age = time.monotonic() - self._made_at
             newest = self._newest if age <= STALE_SECONDS else None
@@ -74,9 +74,9 @@ _counts: dict[tuple[Group, ...], RecentCount] = {}
 
 
 def recent_live_jobs(*by: Group) -> LiveJobs:
-    """Count the live jobs in scope; of all firms it may be a count of up to a minute ago.
+    """Count the live jobs in scope; for all firms the count may be up to a minute old.
 
-    The result's `counted_at` says of when it is; its limits are those in force now.
+    The result's `counted_at` is the time of the count; its limits are those in force now.
     """
     if require_scope("jobs").firm_ids is not None:
         return live_jobs(*by)

@@ -16,7 +16,7 @@ MOST_SHOWN = 60
 def views_of(user: AbstractBaseUser, listing: Listing) -> list[SavedView]:
     """Return the person's views of a list, and those that members of their firms share, by name.
 
-    Who sees every firm sees those that platform staff shares, which are the system firm's.
+    A person who sees every firm gets the views that platform staff shares: the system firm's.
     """
     shared = Q(shared=True)
     if require_scope("saved views").firm_ids is None:

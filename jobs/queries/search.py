@@ -1,7 +1,7 @@
 """The search of jobs: qualifiers such as `type:sync error:timeout created:>2026-01-01`, and an id.
 
-A search reads no more than the newest jobs in its scope and time, unless an index finds them: it
-costs the same whatever the table holds. The page after it goes on where it ended.
+Unless an index finds the jobs, a page of a search reads only a number of the newest jobs in its
+scope and time, so that its cost does not grow with the table. The next page continues after them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _EXAMPLE_TIME = "give a time such as >2026-01-31, 2026-01-31..2026-02-03, or 6h"
 
 @dataclass(frozen=True)
 class FoundJobs:
-    """The jobs that a search finds, and those it reads for them; None: an index finds them."""
+    """The jobs that a search finds, and the window it reads: None if an index finds the jobs."""
 
     rows: QuerySet[JobQueue]
     window: QuerySet[JobQueue] | None = None
@@ -55,9 +55,9 @@ class FoundJobs:
 class _Search:
     rows: QuerySet[JobQueue]
     window: QuerySet[JobQueue]
-    # The firms whose payloads the caller may read; None: all in scope.
+    # The firms whose payloads the caller may read; None means all in scope.
     readable: Collection[int] | None
-    # The firms that are searched; None: all.
+    # The firms that are searched; None means all.
     firms: Collection[int] | None
     given: dict[str, str]
     # Whether an index finds the rows.
@@ -103,7 +103,7 @@ def find_jobs(
 
 
 def _parse(text: str) -> tuple[dict[str, str], str]:
-    """Return the qualifiers, and what is none of them: an id or a key, which may hold a colon."""
+    """Return the qualifiers and the rest of the text: an id or a key, which may hold a colon."""
     given: dict[str, str] = {}
     rest = []
     for match in _TOKEN.finditer(text):
@@ -144,7 +144,7 @@ def _type(found: _Search, _: str, value: str) -> None:
 
 def _firm(found: _Search, name: str, value: str) -> None:
     firm = Firm.objects.filter(slug=value).values_list("pk", flat=True).first()
-    # One that the caller does not see is as unknown as one that does not exist.
+    # A firm that the caller may not see gets the same answer as one that does not exist.
     if firm is None or (found.firms is not None and firm not in found.firms):
         raise _invalid(name, "unknown", "there is no such firm")
     found.firms = [firm]
@@ -162,7 +162,7 @@ def _error(found: _Search, _: str, value: str) -> None:
 
 
 def _key(found: _Search, _: str, value: str) -> None:
-    """Keep the job that has the key, else those whose key begins like that."""
+    """Keep the job that has the key, else the jobs whose key begins with the text."""
     ids: list[UUID] = []
     if found.firms is not None:
         # The indexes begin with the firm.
@@ -189,7 +189,7 @@ def _user(found: _Search, name: str, value: str) -> None:
 
 
 def _reason(found: _Search, name: str, value: str) -> None:
-    """Keep jobs that are held back by this, or dead for this."""
+    """Keep jobs that are held back, or were dead-lettered, for this reason."""
     held_back = [*(str(code) for code in HELD_BACK), ANYTHING]
     dead = [str(reason) for reason in DeadReason]
     if _one_of(name, value, [*held_back, *dead]) in held_back:
@@ -225,7 +225,7 @@ def _payload(found: _Search, name: str, value: str) -> None:
     at: Any = "payload"
     for part in path:
         at = KeyTextTransform(part, at)
-    # To SQLite a number is no text.
+    # SQLite does not compare a number in JSON with a text.
     found.narrow(Exact(Cast(at, TextField()), value))
 
 
@@ -278,7 +278,7 @@ def _period(name: str, text: str) -> tuple[datetime | None, datetime | None]:
 
 
 def _moment(name: str, text: str, *, ends_day: bool = False) -> datetime:
-    """Return the time; of a day its beginning, or its end. Without a zone it is UTC."""
+    """Return the time, in UTC if it has no zone; for a day its beginning or its end."""
     is_day = re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) is not None
     try:
         moment = parse_datetime(f"{text}T00:00:00" if is_day else text)

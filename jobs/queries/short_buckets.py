@@ -1,4 +1,4 @@
-"""The buckets of rate limits that have no token to give away now."""
+"""Finds the buckets of rate limits that have no token for another job now."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from jobs.states import CountedBy
 
 # Each bucket's rate, and its whole tokens.
 Tokens = Mapping[BucketKey, tuple[Rate, int]]
-# Says whether jobs of a category, type, firm and limit key may be admitted but for rates and locks.
+# Says whether jobs of a category, type, firm and limit key may start, apart from rates and locks.
 MayStart = Callable[[str, str, int, str], bool]
 
 
 def short_buckets(may_start: MayStart, firm_ids: frozenset[int] | None) -> list[BucketKey]:
     """Return the buckets of these firms, and those of all firms, whose jobs wait for tokens.
 
-    They are empty, or save what they have for a job that needs more. Call it in a transaction.
+    Such a bucket is empty, or saves its tokens for a job that needs more. Needs a transaction.
     """
     tokens = _tokens(firm_ids)
     some = {key: found for key, found in tokens.items() if 0 < found[1] < found[0].burst}
@@ -43,7 +43,7 @@ def _tokens(firm_ids: frozenset[int] | None) -> Tokens:
         [],
     )
     found = {}
-    # The last of each bucket is the most specific limit, which applies.
+    # In reverse order, so that a bucket's most specific limit, which applies, is stored last.
     for *key, amount, per_seconds, burst, granted, stored, elapsed_seconds in reversed(rows):
         rate = Rate(amount, float(per_seconds), burst)
         refilled = stored + float(elapsed_seconds) * rate.per_second
@@ -58,7 +58,7 @@ def _tokens(firm_ids: frozenset[int] | None) -> Tokens:
 def _saving(
     tokens: Tokens, may_start: MayStart, firm_ids: Collection[int] | None
 ) -> set[BucketKey]:
-    """Return those of the buckets for which a due job waits that costs more than they have."""
+    """Return the buckets that have too few tokens for a due job which waits for them."""
     types = _heavy_types(tokens)
     if not types:
         return set()
@@ -87,7 +87,7 @@ def _saving(
         if job_type in of_all_firms:
             counting.append(of_all_firms[job_type])
         short = {key for key in tokens.keys() & counting if _lacks(*tokens[key], units)} - saving
-        # Nothing is saved for what may not start anyway.
+        # A bucket saves nothing for a job that another limit holds back.
         if short and may_start(category, job_type, firm_id, limit_key):
             saving |= short
     return saving

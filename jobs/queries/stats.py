@@ -29,7 +29,7 @@ from jobs.queries.why_waiting import WaitCode
 from jobs.states import OPEN_RESOLUTIONS, BreakerState, Category, Status
 
 WINDOW_MINUTES = 60
-# Workers tick every second; a run that is a minute late still happens.
+# Workers tick every second, and still run a slot that is a minute late; then the schedule is late.
 LATE_SECONDS = 60.0
 
 
@@ -59,7 +59,7 @@ class JobCounts:
 
     @property
     def oldest_wait_seconds(self) -> float | None:
-        """How long the oldest due job has waited that nobody holds back on purpose."""
+        """How long the oldest due job has waited, except those held back on purpose."""
         if self.due_since is None:
             return None
         return round((self.counted_at - self.due_since).total_seconds(), 3)
@@ -71,7 +71,7 @@ class JobCounts:
 
     @property
     def failure_rate(self) -> float | None:
-        """Failed and dead of settled in the window, 0 to 1; None where nothing settled."""
+        """The failed and dead-lettered share of jobs settled in the window; None if none were."""
         settled = self.window_completed + self.window_failed
         return round(self.window_failed / settled, 4) if settled else None
 
@@ -159,7 +159,8 @@ def count_jobs(by: Group, live: LiveJobs) -> dict[Any, JobCounts]:
         settled.window_completed += sums["window_completed"]
         settled.window_failed += sums["window_failed"] + sums["window_dlq"]
     for counted in counts.values():
-        # What was counted before a restart may be pruned already, or be outside the window.
+        # A restarted job is subtracted; its earlier count may be pruned already, or outside the
+        # window.
         known = counted.statuses.items()
         counted.statuses = {word: max(number, 0) for word, number in known}
     return counts
@@ -192,9 +193,9 @@ def _open_dead_letters(by: Group) -> Iterable[tuple[Any, int]]:
 
 
 def _settled(by: Group, window_start: datetime) -> Iterable[dict[str, Any]]:
-    """Sum the counters: of firms those of the window, of categories all, and the window's apart.
+    """Sum the counters: by firm those of the window; by category all, and the window's separately.
 
-    All are summed by the hour: of a week there may be millions of minutes.
+    All are summed from the table by hour, because the one by minute may have millions of rows.
     """
     in_window = Q(minute__gte=window_start)
     every = {f"all_{name}": Sum(name) for name in ("completed", "failed", "canceled", *OPERATED)}

@@ -1,4 +1,4 @@
-"""What fails now and which firm floods: from the newest rows, never from all of them."""
+"""Which types fail now and which firms enqueue most, read from only the newest rows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FAILURES = (
     AttemptEnd.FAILED,
     AttemptEnd.RESCUED,
 )
-# What a dead worker had claimed and did not run: nothing of it failed, and it kept its attempt.
+# A dead worker had claimed these jobs and did not run them: they did not fail, and used no attempt.
 NO_FAILURES = (NOT_STARTED.error_class, NOT_RUNNING.error_class)
 RECENT = timedelta(seconds=RECOVERED_SECONDS)
-# The trend is of twice that, by parts of five minutes, oldest first.
+# The trend covers twice that time, in parts of five minutes, oldest first.
 TREND_PARTS = 6
 TREND_PART = 2 * RECENT / TREND_PARTS
-# Of more failures, or new jobs, the newest are read.
+# If there are more failures, or new jobs, only so many of the newest are read.
 MOST_READ = 5000
 TYPES_SHOWN = 10
 FLOOD_WINDOW = timedelta(minutes=5)
@@ -41,7 +41,7 @@ class FailingNow:
     job_type: str
     since: datetime
     last_failed_at: datetime
-    # The id of the latest failed attempt, and what it says.
+    # The id, job and error of the latest failed attempt.
     latest: UUID
     job_id: UUID
     error_class: str = ""
@@ -61,7 +61,7 @@ class FailingNow:
 class Failing:
     """The types that fail now, most failures first, and how many more there are.
 
-    `capped`: there were more failures than were read.
+    `capped` says that there were more failures than were read.
     """
 
     types: list[FailingNow]
@@ -86,7 +86,7 @@ def failing_now(now: datetime) -> Failing:
         read += 1
         found = types.get(job_type)
         if found is None:
-            # The first that is read is the latest.
+            # Attempts are read newest first, so this is the type's latest.
             found = types[job_type] = FailingNow(
                 job_type, ended_at, ended_at, attempt_id, job_id, error_class
             )
@@ -103,7 +103,7 @@ def failing_now(now: datetime) -> Failing:
 
 
 def _add_starts(failing: list[FailingNow], now: datetime) -> None:
-    """Set since when the types fail, as workers noted it: it may be days."""
+    """Set since when the types fail, which may be days: workers store that."""
     noted = FailingType.objects.filter(last_failed_at__gt=now - 2 * RECENT)
     starts = dict(noted.values_list("job_type").annotate(Min("failing_since")).order_by())
     for one in failing:
@@ -120,7 +120,7 @@ def _add_errors(failing: list[FailingNow]) -> None:
 def enqueue_rates(now: datetime) -> dict[int, float]:
     """Return how many jobs a minute each firm in scope enqueued lately, by its id.
 
-    Of more than `MOST_READ` new jobs, the rate is that of the time in which the newest came.
+    If there are more than `MOST_READ` new jobs, the rate is that of the newest ones.
     """
     start = now - FLOOD_WINDOW
     newest = list(

@@ -1,7 +1,7 @@
 """Why a job is not running: the reasons, in the order an operator would check them.
 
-Limits are read past the reader's scope, and nothing of another firm is returned: a limit for every
-firm is this firm's too, and only its own jobs are counted.
+Limits are read whatever the reader's scope, because a limit for every firm holds back this firm's
+jobs too. Nothing about other firms is returned: only the firm's own jobs are counted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WaitCode(StrEnum):
         return self.value.replace("_", " ")
 
 
-# What hinders nobody who runs the job in the place of a worker.
+# Reasons that do not matter to code which runs the job itself, without a worker.
 OF_WORKERS = frozenset({WaitCode.NO_WORKER, WaitCode.NO_WORKER_FOR_CATEGORY, WaitCode.UNKNOWN_TYPE})
 
 
@@ -76,7 +76,7 @@ def why_waiting(job: JobQueue) -> list[WaitReason]:
         return [WaitReason(WaitCode.FIRM_INACTIVE, f"firm {job.firm_id} is gone")]
     return [
         *_own_reasons(job, now),
-        # In one transaction: each would need one of its own.
+        # In one transaction; otherwise each query would open its own.
         *reading(lambda: _limit_reasons(job, now)),
         *_lock_reasons(job, now),
         *_worker_reasons(job, now),
@@ -101,7 +101,7 @@ def _own_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
 
 
 def _pause_reasons(job: JobQueue) -> Iterator[WaitReason]:
-    """Return the pauses that cover the job, the widest first; of every firm's, not who made it."""
+    """Return the pauses that cover the job, widest first; of one for every firm not who made it."""
     dialect = dialects.current()
     rows = _read(
         f"""
@@ -142,7 +142,7 @@ def _cap_reasons(job: JobQueue) -> Iterator[WaitReason]:
 
 
 def _rate_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
-    """Return the rates whose tokens the job waits for; of all firms' no more than that."""
+    """Return the rates whose tokens the job waits for; other firms' waiting jobs are not told."""
     if job.admitted:
         return
     for key, rate, next_at in reading(
@@ -168,7 +168,7 @@ def _rate_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
 def _ahead_in(key: BucketKey, job: JobQueue) -> tuple[int, int]:
     """Return how many jobs of the firm wait for the bucket before this one, and their units.
 
-    Of all firms nothing is said: they take turns.
+    For a bucket of all firms both are 0: the firms take turns, so the order says nothing.
     """
     alike = {
         f"{column} = %s": value
@@ -213,7 +213,7 @@ def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
     if job.shares_lock:
         yield from reading(lambda: list(_shared_lock_reasons(job, now)))
         return
-    # A project's own code may ask without a scope: it has the job.
+    # A project's own code may call this without a scope, because it has the job.
     found = ConcurrencyLock.objects.unscoped("of the job's firm").filter(
         held_at(now), firm_id=job.firm_id, lock_key=job.lock_key
     )
@@ -228,7 +228,7 @@ def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
 
 
 def _shared_lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
-    """Return that the slots of all firms are taken; of other firms neither who nor how many wait."""
+    """Return that the shared slots are taken, without other firms' holders and waiting jobs."""
     held = slots_of_all_firms(job.lock_key or "", now)[: job.lock_limit]
     if len(held) < job.lock_limit:
         return
@@ -250,7 +250,7 @@ def _number(ahead: int, most: int) -> str:
 
 
 def _count_ahead(job: JobQueue, alike: str, values: list[str], most: int) -> tuple[int, int]:
-    """Return how many due jobs alike of the firm wait before this one, up to `most`, and their units."""
+    """Count the firm's due jobs like `alike` that wait before this one, and their units."""
     dialect = dialects.current()
     ((ahead, units),) = _read(
         f"""

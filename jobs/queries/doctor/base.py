@@ -1,4 +1,4 @@
-"""What every check is made of: its findings, and read-only access to the database."""
+"""The parts of every check: its findings, and read-only access to the database."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was checked; `mend` is SQL or a setting, empty where nothing is to be done."""
+    """One thing that was checked; `mend` is SQL or a setting, empty if nothing is to be done."""
 
     id: str
     severity: Severity
@@ -80,7 +80,7 @@ def own_role() -> str:
 
 
 def lacks_privilege(error: DatabaseError) -> bool:
-    """Say whether the role has no right to ask that."""
+    """Say whether the role has no right to run the query."""
     return _state(error) == _INSUFFICIENT_PRIVILEGE
 
 

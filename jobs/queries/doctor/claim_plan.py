@@ -19,17 +19,18 @@ from jobs.queries.doctor.base import Finding, Severity, fetch
 
 BATCH = 100
 TABLE = "jobs_jobqueue"
-# In a table of fewer pages (of 8 KB) a sequential scan is the better plan, and a temporary one.
+# In a table of fewer pages (of 8 KB) a sequential scan is the better plan, until the table grows.
 SMALL_TABLE_PAGES = 100
 # The indexes that a claim should use, to find jobs and to update them.
 INDEXES = frozenset({"job_claim", f"{TABLE}_pkey"})
-# Finds the admitted jobs of a capped firm. It is in the plan, though not run, without such firms.
+# The index of the admitted jobs of capped firms. Without such firms it is in the plan all the same,
+# in a part that is not executed.
 OF_CAPPED_FIRMS = "job_admitted"
 
 WHY = "A claim that does not use its index reads the backlog, and costs more the longer that is."
 ANALYZE = {"postgresql": f"ANALYZE {TABLE};", "sqlite": "ANALYZE;"}
 
-# Also `FOR UPDATE`: it locks rows.
+# This also matches `FOR UPDATE`, which locks rows.
 _WRITES = re.compile(r"\b(UPDATE|INSERT|DELETE|COPY)\b")
 
 

@@ -18,7 +18,7 @@ from jobs.queries.doctor.base import Finding, Severity, fetch, graded, own_role
 
 # Besides one for each handler: claim, settle, heartbeat, maintenance and LISTEN.
 CONNECTIONS_BESIDE_HANDLERS = 5
-# psycopg's own default, also for the most.
+# psycopg's default for min_size; max_size defaults to min_size.
 LEAST_OF_POOL = 4
 NEARLY_FULL = 0.8
 
@@ -58,8 +58,9 @@ WHY_NOTIFICATIONS = (
 )
 SET_DIRECT = "LISTEN_DATABASE_URL=postgres://…  # past the pooler; or `off` for polling alone"
 
-# In all, reserved, used; used by this role, its limit, and what it may have here. A setting that
-# is missing (reserved_connections came with PostgreSQL 16) counts as none, a limit of -1 as no limit.
+# Connections in all, reserved, used; used by this role, the role's limit, and how many it may have
+# here. A missing setting (reserved_connections came with PostgreSQL 16) counts as 0, a limit of -1
+# as no limit.
 BUDGET = """
 SELECT total, reserved, used, used_by_role, role_limit,
        least(total - reserved, role_limit, nullif(datconnlimit, -1))
@@ -134,7 +135,7 @@ def check_own_pool(handlers: int) -> Iterator[Finding]:
     given = pool if isinstance(pool, dict) else {}
     least = given.get("min_size", LEAST_OF_POOL)
     size = given.get("max_size") or least
-    # LISTEN is past the pool.
+    # The connection for LISTEN is not taken from the pool.
     needed = handlers + CONNECTIONS_BESIDE_HANDLERS - 1
     what = (
         f"The pool of each process has {size} connections; a worker process with {handlers} handlers"

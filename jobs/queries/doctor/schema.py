@@ -47,7 +47,7 @@ def check_indexes() -> Iterator[Finding]:
         yield Finding("indexes", Severity.OK, what, WHY_MISSING)
 
 
-# By table, its indexes and whether each is usable.
+# By table: the names of its indexes, and whether each is usable.
 Found = Mapping[str, Mapping[str, bool]]
 
 

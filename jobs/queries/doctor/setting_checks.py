@@ -19,7 +19,7 @@ from interfaces.moments import least_of, most_of
 from jobs.conf import listen_database_url
 from tenants.key_ring import KeyRing
 
-# The tag of the checks that a worker waits for.
+# The tag of the checks that a worker runs before it starts.
 TAG = "jobs"
 SECONDS = ("JOB_LEASE_SECONDS", "JOB_POLL_SECONDS")
 COUNTS = (
@@ -45,7 +45,7 @@ def check_values(**_: Any) -> list[CheckMessage]:
 
 @register()
 def check_middleware(**_: Any) -> list[CheckMessage]:
-    """Return what the operators' pages lack: without a scope they show nothing."""
+    """Return an error if the scope's middleware is missing: without it admin pages show nothing."""
     has_pages = apps.is_installed("unfold") and apps.is_installed("django.contrib.admin")
     if not has_pages or SCOPE_MIDDLEWARE in settings.MIDDLEWARE:
         return []
@@ -61,7 +61,7 @@ def check_middleware(**_: Any) -> list[CheckMessage]:
 def _proxies() -> Iterator[CheckMessage]:
     name = "TRUSTED_PROXIES"
     value = getattr(settings, name, 0)
-    # 0 is none; as text it is converted, as the others are.
+    # 0 means no proxy. It may be a text, which is converted like the other settings.
     if value not in (0, "0") and not _is_above_zero(value, int):
         yield _wrong(name, "a whole number from 0")
 
@@ -86,7 +86,7 @@ def _listening() -> Iterator[CheckMessage]:
     try:
         conninfo_to_dict(url)
     except psycopg.ProgrammingError:
-        # Neither the error nor the address is told: they may hold a password.
+        # The message quotes neither the error nor the address, which may hold a password.
         yield Error(
             "LISTEN_DATABASE_URL is no address of a PostgreSQL server.",
             hint='postgresql://user:password@host:5432/name, or "off" to poll.',
@@ -102,7 +102,7 @@ def _times() -> Iterator[CheckMessage]:
             id="jobs.E006",
         )
     zone = connection.settings_dict["TIME_ZONE"]
-    # PostgreSQL stores instants; on SQLite Django would read and write the texts as of this zone.
+    # PostgreSQL stores instants. On SQLite, Django would store texts in this zone.
     if connection.vendor == "sqlite" and zone not in (None, "UTC"):
         yield Error(
             f"On SQLite the queue keeps times in UTC: the default database's TIME_ZONE is {zone!r}.",
@@ -160,7 +160,7 @@ def _beyond(name: str, number: float) -> Iterator[CheckMessage]:
 
 
 def _is_above_zero(value: Any, convert: type[int] | type[float]) -> bool:
-    """Say whether `jobs.conf`, which converts it so, reads a number that is of use."""
+    """Say whether `jobs.conf`, which converts the value in this way, gets a usable number."""
     try:
         number = convert(value)
     except (TypeError, ValueError, OverflowError):

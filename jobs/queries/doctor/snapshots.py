@@ -11,7 +11,7 @@ from psycopg import sql
 from jobs.queries.doctor.base import Finding, Severity, fetch, own_role
 from jobs.queries.durations import in_words
 
-# From this age on it is an alert: the hot table has gained very many dead rows.
+# From this age on a snapshot is an alert: the hot table has very many dead rows by then.
 ALERT_SECONDS = 300.0
 NOTICE_SECONDS = 60.0
 # A replication slot has no time: its age is counted in transactions.

@@ -1,4 +1,4 @@
-"""What `manage.py check` says of the settings that the queue stands on."""
+"""What `manage.py check` says of the settings that the queue depends on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SQLITE_OPTIONS = """DATABASES["default"]["OPTIONS"] = {
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
 }"""
 LEAST_TIMEOUT_SECONDS = 5
-# Locks of SQLite's write-ahead log hold on one machine only.
+# Network file systems: the locks of SQLite's write-ahead log work on one machine only.
 NETWORK_FILE_SYSTEMS = frozenset(
     [
         "afs",
@@ -92,7 +92,7 @@ def _sqlite(database: dict[str, Any]) -> Iterator[CheckMessage]:
 
 
 def file_system_of(path: Path) -> str:
-    """Return the type of the file system that the file is on; empty where nobody says."""
+    """Return the type of the file system that the file is on; "" if the machine does not say."""
     try:
         mounts = [line.split()[1:3] for line in MOUNTS.read_text().splitlines()]
     except OSError:
@@ -103,7 +103,7 @@ def file_system_of(path: Path) -> str:
         for place, kind in mounts
         if resolved.is_relative_to(place.replace("\\040", " "))
     ]
-    # Of several at one place the last hides the others.
+    # Of several file systems mounted at one place the last hides the others.
     return max(reversed(above), key=lambda one: one[0], default=(0, ""))[1]
 
 
@@ -116,7 +116,7 @@ def _postgresql(database: dict[str, Any]) -> Iterator[CheckMessage]:
             hint='DATABASES["default"] |= {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}',
             id="jobs.W002",
         )
-    # With LISTEN_DATABASE_URL this may be a pooler's address, and a pooler forgets what is prepared.
+    # With LISTEN_DATABASE_URL this may be a pooler, which loses prepared statements.
     if "prepare_threshold" not in options and not listen_database_url():
         yield CheckWarning(
             "PostgreSQL plans the queue's statements anew each time, for Django prepares none unless "

@@ -1,4 +1,4 @@
-"""Whether vacuum keeps up with the hot table, and its updates stay HOT."""
+"""Whether vacuum keeps up with the hot table, and whether the table's updates stay HOT."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from jobs.queries.doctor.base import Finding, Severity, fetch, graded
 
 HOT_TABLE = "jobs_jobqueue"
-# As the migrations set them.
+# The storage parameters that the migrations set.
 SETTINGS: Mapping[str, Mapping[str, str]] = {
     HOT_TABLE: {
         "fillfactor": "45",
@@ -22,7 +22,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         "autovacuum_vacuum_threshold": "100",
     },
 }
-# Autovacuum runs once a minute at best: a busy queue leaves that many in between.
+# Autovacuum starts at most once a minute; a busy queue leaves so many dead rows in between.
 MANY_DEAD = 100_000
 VERY_MANY_DEAD = 1_000_000
 # Of the two updates in a short job's life the claim is HOT, the settle is not.

@@ -115,7 +115,7 @@ class BatchNameSerializer(serializers.Serializer[Any]):
 
 
 class CallbackOfSerializer(serializers.Serializer[Any]):
-    """A batch that enqueued the job, and the event it did that for."""
+    """A batch that enqueued the job, and the event on which it did."""
 
     id = serializers.UUIDField(source="batch.pk")
     name = NullableTextField(source="batch.name")

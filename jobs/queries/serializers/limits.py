@@ -12,7 +12,7 @@ from jobs.states import BreakerState, Category, CountedBy
 
 
 class _FirmOrEveryField(NullableTextField):
-    """The slug of a row's firm; what is of every firm is the system firm's row."""
+    """The slug of a row's firm. A row for every firm belongs to the system firm."""
 
     def to_representation(self, row: Any) -> Any:
         """Return the slug, None for every firm."""
