@@ -53,7 +53,7 @@ class Fact:
 
 
 def copyable(value: object) -> SafeString:
-    """Return a text that a click copies, such as an id, whole, as the search takes it."""
+    """Return a text that a click copies, such as an id: whole, so that the search accepts it."""
     return format_html(
         '<button type="button" class="queue-copy queue-code" data-copy="{0}" title="Copy">{0}</button>',
         value,
@@ -123,5 +123,5 @@ def pretty_json(value: object, mask: Redactor = redact_secrets) -> str:
 
 
 def type_choices() -> list[tuple[str, str]]:
-    """Return the registered types; to read them from rows would read the whole history."""
+    """Return the registered types; reading them from the rows would read the whole history."""
     return [(declared.name, declared.name) for declared in registry.all_types()]

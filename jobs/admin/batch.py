@@ -1,4 +1,4 @@
-"""Batches in the admin: how far they are, what followed them, which jobs failed."""
+"""Batches in the admin: their progress, the jobs that they enqueued, the jobs that failed."""
 
 from __future__ import annotations
 

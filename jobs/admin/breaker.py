@@ -50,7 +50,7 @@ def _probe(breaker: CircuitBreaker) -> str:
 
 
 def _failure(breaker: CircuitBreaker) -> str:
-    """Return the failure that opened it, with the latest dead letter's words where it has any."""
+    """Return the failure that opened the breaker, in the words of its latest dead letter."""
     if not breaker.fingerprint:
         return "-"
     found = DeadLetterQueue.objects.filter(
@@ -77,7 +77,7 @@ class BreakerAdmin(TenantOperationsAdmin):
     operations = (
         QueueOperation(
             name="close",
-            # Below the page is a "Close" of the theme's, which leaves it.
+            # Not "Close", because the theme has a button of that name, which leaves the page.
             label="Close breaker",
             icon="play_arrow",
             variant="primary",

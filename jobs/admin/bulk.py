@@ -1,7 +1,7 @@
 """Bulk operations of the lists: a page that counts by cause and firm, then a run by a durable job.
 
-The rows are those selected by hand, or all that match the list's filters: the page of the second
-kind has an address with the same parameters as the list.
+The rows are those selected by hand, or all that match the list's filters; for all, the address of
+the page has the list's parameters.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ from tenants.admin.base import TenantOperationsAdmin, access_in, sees_several_fi
 from tenants.models import Firm, Role
 
 MAX_IDS = 1000
-# The answer that a fault of a run is about, where it is not called the same.
+# The form's field for a fault of a run, where the two have different names.
 ANSWERS = {"canary": "canary_size", "canary.size": "canary_size"}
-# What the page sends when it was opened for all rows that the list shows.
+# The page sends this if it was opened for all rows that the list shows.
 ALL = "all"
-# In the address that rows selected by hand are sent to. Whoever signs in again is led to that address.
+# In the address to which the page for rows selected by hand is sent. Whoever has to sign in again
+# is led to that address, but without the selection.
 BY_HAND = "by_hand"
 SELECT_AGAIN = (
     "Nothing was done: which rows were selected is not known any more. Select them again."
@@ -99,7 +100,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         return self._bulk_page(request, action, ids, request.META.get("QUERY_STRING", ""))
 
     def _asked_again(self, request: HttpRequest, action: BulkAction) -> HttpResponse:
-        """Show the page for all rows that its address names; never for others than were selected."""
+        """Show the page for all rows that its address names, but not if some had been selected."""
         asked = request.GET.copy()
         if asked.pop(BY_HAND, None) is None:
             return self._bulk_page(request, action, [], request.META.get("QUERY_STRING", ""))
@@ -108,7 +109,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
 
     def _start(self, request: HttpRequest, action: BulkAction) -> HttpResponse:
         ids, listing = bulk_answers.ids(request.POST.get("ids", "")), request.POST.get("list", "")
-        # Never all rows for want of ids: who means all says so.
+        # A request without ids must not mean all rows: for all, the page sends ALL.
         if (request.POST.get("chosen") == ALL) == bool(ids) or len(ids) > MAX_IDS:
             message = f"Select from 1 to {MAX_IDS:,} rows, or all that match; nothing was done."
             messages.error(request, message)
@@ -126,8 +127,8 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             seen_at=bulk_answers.moment(request.POST.get("seen_at", "")),
         )
         owners = self._owners(request, action, chosen)
-        # All or none: a refusal in one firm is answered by the same page for all of them. A single
-        # run is its own transaction, which is repeated where the database is busy.
+        # All runs are started or none: after a refusal in one firm the page asks again for all of
+        # them. A single run has its own transaction, which is repeated if the database is busy.
         together = transaction.atomic() if len(owners) > 1 else nullcontext()
         try:
             with together:
@@ -190,7 +191,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         form: forms.Form | None = None,
         status: HTTPStatus = HTTPStatus.OK,
     ) -> HttpResponse:
-        """Show what it would be done to, by cause and firm, and what to answer."""
+        """Show the rows that the operation would change, by cause and firm, and the form."""
         chosen = self._chosen(request, ids, listing)
         totals = self._totals(request, action, chosen)
         context = {
@@ -260,7 +261,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         )
 
     def _sent_to(self, action: BulkAction, ids: Sequence[UUID], listing: str) -> str:
-        """Return where the page is sent to, with what it is about."""
+        """Return the address that the page is sent to, with the list's parameters."""
         query = "&".join(filter(None, [f"{BY_HAND}=1" if ids else "", listing]))
         return self.address(f"bulk_{action.name}") + (f"?{query}" if query else "")
 

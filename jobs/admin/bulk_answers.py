@@ -1,4 +1,4 @@
-"""What the page of a bulk operation sends, read with care."""
+"""Reads what the page of a bulk operation sends, which may be anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interfaces.moments import is_in_range
 
 
 def parameters(listing: str) -> QueryDict:
-    """Return by what the list was asked for, on all its pages."""
+    """Return the parameters of the list without its page number."""
     parameters = QueryDict(listing, mutable=True)
     parameters.pop(PAGE_VAR, None)
     return parameters
@@ -31,7 +31,7 @@ def ids(text: str) -> list[UUID]:
 
 
 def moment(text: str) -> datetime | None:
-    """Return the time that the page sent; None where it is none that the page writes."""
+    """Return the time that the page sent; None if the page cannot have written it."""
     try:
         moment = parse_datetime(text)
     except ValueError:

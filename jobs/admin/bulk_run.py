@@ -87,7 +87,7 @@ class BulkRunAdmin(TenantOperationsAdmin):
     started = age_column("Started", "created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[BulkRun]:
-        """Fetch the firm with the rows, and whether they reach beyond it."""
+        """Fetch the firm with the rows, and whether they have members of other firms."""
         rows: QuerySet[BulkRun] = super().get_queryset(request)
         return with_reach(rows.select_related("firm"))
 
@@ -107,7 +107,7 @@ class BulkRunAdmin(TenantOperationsAdmin):
         return answer
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the run's progress, and where its reader came from."""
+        """Return the run's progress, and the address to go back to."""
         details, now = details_of_run(row), database_now()
         back = request.GET.get("back", "")
         if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
@@ -163,7 +163,7 @@ def _canary(run: BulkRun) -> str:
 
 
 def _stranded(run: BulkRun, job_status: str) -> str:
-    """Say why a run that is not over does not go on."""
+    """Say why a run that is not over makes no progress; "" if its job may still run."""
     if run.state != BulkState.RUNNING or job_status not in RETRYABLE:
         return ""
     return f"Its job is {job_status}: retry the job, and the run goes on; or stop the run."
@@ -171,7 +171,7 @@ def _stranded(run: BulkRun, job_status: str) -> str:
 
 def _waits(run: BulkRun, reasons: Sequence[WaitReason], now: datetime) -> str:
     """Say why the job of a run waits, and since when no member was handled; "" if it does not."""
-    # A run pauses between its chunks, too.
+    # Short waits do not count, because a run pauses between its chunks.
     lasting = [one for one in reasons if one.until is None or one.until - now >= SHORT_PAUSE]
     if not lasting:
         return ""
@@ -181,7 +181,7 @@ def _waits(run: BulkRun, reasons: Sequence[WaitReason], now: datetime) -> str:
 
 
 def _searched(run: BulkRun) -> str:
-    """Return the list by the search, or the failure, that the run was started for; "" for none."""
+    """Return the address of the list with the run's search or failure; "" if it had neither."""
     chosen = run.selection.get("filter") or {}
     search = chosen.get("q") or chosen.get("fingerprint")
     return _listing(run, q=search) if search else ""

@@ -16,7 +16,7 @@ from jobs.models.history import COUNTED, COUNTERS
 from jobs.queries.counters import sum_counters
 from jobs.queries.durations import in_words
 
-# In the SVG's own units: from bar to bar, of which the template draws 8, and the height of all.
+# In the SVG's units: the distance from bar to bar (the template draws bars 8 wide), and the height.
 BAR_STEP, HEIGHT = 10, 100
 LEAST_HEIGHT = 2.0
 VERSIONS_SHOWN = 5
@@ -83,7 +83,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a chart shows; `listing` and `period` name the list, and its filter, of a bar's rows."""
+    """What a chart shows; `listing` is the list of a bar's rows, `period` that list's filter."""
 
     title: str
     series: Sequence[Series]
@@ -196,7 +196,7 @@ def _counts(start: datetime, shown: Range) -> list[Counts]:
 
 
 def _deploys(start: datetime, shown: Range) -> list[Deploy]:
-    """Return the versions that came since, oldest first; the first of all is no deploy."""
+    """Return the versions first run since then, oldest first; the very first is no deploy."""
     seen = WorkerVersion.objects.order_by("-first_seen_at")[: VERSIONS_SHOWN + 1]
     newest = list(seen.values_list("version", "first_seen_at"))
     if len(newest) <= VERSIONS_SHOWN:

@@ -106,7 +106,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pinned() -> str:
-    """Return who holds a snapshot that keeps vacuum from cleaning up, where that is an alert."""
+    """Say who holds a snapshot so old that it is an alert; "" if nobody does."""
     oldest = oldest_snapshot()
     if oldest is None or not is_pinned(oldest):
         return ""

@@ -38,7 +38,7 @@ def _words(values: type[Status | Category | DeadReason | BreakerState | Resoluti
 CategoryFilter = field_filter("category", _words(Category))
 JobTypeFilter = field_filter("type", type_choices, field="job_type")
 ReasonFilter = field_filter("reason", _words(DeadReason))
-# Each value through an index where there is one; escalated dead letters are open too.
+# `filter_jobs` uses an index where one serves a status. Escalated dead letters are open too.
 StatusFilter = field_filter(
     "status", _words(Status), narrow=lambda rows, value: filter_jobs(rows, status=value)
 )
@@ -86,7 +86,7 @@ class SettledFilter(PeriodFilter):
     field = "completed_at"
 
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Return the jobs of the period: no index has their ends, but one has their ids."""
+        """Return the jobs of the period. No index has their ends, so their ids limit the search."""
         start, end = self.period(value)
         return (
             super()

@@ -92,7 +92,7 @@ RETRY = QueueOperation(
     effect="It goes round again with its payload as it is, and its attempts start over. "
     "An open dead letter of it closes as reprocessed.",
     obstacle=_not_retryable,
-    # The series changes with a retry: the job may have failed again since.
+    # With the series, because since then the job may have been retried and failed again.
     seen=lambda job: f"{job.series} {job.status}",
     perform=jobs.retry,
     report=lambda job: f"{job.job_type} is {job.status} again (series {job.series}).",
@@ -201,7 +201,7 @@ class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin
         return rows.select_related("user").prefetch_related("firm")
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """Return the list's rows: with why those wait that do, and the classes of their last errors."""
+        """Add to the list's rows why they wait, and the classes of their last errors."""
         found = super().get_changelist_instance(request)
         found.result_list = list(found.result_list)
         fetch_classes_of_last_errors(found.result_list)

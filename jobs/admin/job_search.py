@@ -26,7 +26,7 @@ class JobSearchAdmin(StrictListAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Search, and say how far back where that is not to the beginning.
+        """Search, and tell the user how far back the search went if it did not read all jobs.
 
         Raises:
             ParameterRefused: a qualifier is wrong.

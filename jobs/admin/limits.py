@@ -93,7 +93,7 @@ class NewRateForm(FirmChoiceForm, RateForm):
     )
 
     def prepare(self, request: HttpRequest, row: RateLimit | None) -> None:
-        """Offer what counts all firms together to platform staff alone."""
+        """Offer limits that count all firms together only to platform staff."""
         super().prepare(request, row)
         if not access_in(request).is_platform_staff:
             self.fields["counted_by"].choices = COUNTED_BY_ONE_FIRM  # type: ignore[attr-defined]  # a choice field

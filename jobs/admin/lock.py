@@ -63,7 +63,7 @@ class LockAdmin(TenantOperationsAdmin):
     list_display = ("lock_key", "slot", "whose", "holder", "held", "expires", "fencing_token")
     list_filter = (FirmFilter,)
     search_fields = ("lock_key__startswith",)
-    # A key may contain spaces: the term is one word.
+    # The whole term is one word, because a key may contain spaces.
     search = staticmethod(lambda rows, term: rows.filter(lock_key__startswith=term))
     search_help_text = "Lock key (or its beginning)"
     ordering = ("lock_key", "slot", "id")

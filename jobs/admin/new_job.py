@@ -31,12 +31,12 @@ from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.firm_choice import FirmChoiceForm
 from tenants.models import Role
 
-# Before the names of the payload's fields, which might be those of the others.
+# Precedes the names of the payload's fields, which may be the same as those of the form's own.
 PREFIX = "payload."
 
 
 class NewJobForm(FirmChoiceForm):
-    """For which firm, when and how; a subclass has a type, and its payload's fields come first."""
+    """The firm, time and options of a new job; a subclass adds the payload fields of its type."""
 
     role = Role.DEVELOPER
     offers_every_firm = False
@@ -144,7 +144,7 @@ class NewJobAdmin(TenantOperationsAdmin):
         """Ask on GET, enqueue on POST.
 
         Raises:
-            Http404: there is no such type, or none that is enqueued by hand.
+            Http404: there is no such type, or its jobs are not enqueued by hand.
         """
         declared = registry.find(job_type)
         if declared is None or by_hand_faults(job_type):
@@ -154,7 +154,7 @@ class NewJobAdmin(TenantOperationsAdmin):
     def operation_view(
         self, request: HttpRequest, object_id: str | None = None, *, operation: Operation
     ) -> HttpResponse:
-        """Let the user choose a type for a new job; the other operations are as ever."""
+        """Let the user choose a type for a new job; other operations have their usual page."""
         if operation is not NEW_JOB:
             return super().operation_view(request, object_id, operation=operation)
         if not self.may(request, operation):

@@ -25,10 +25,10 @@ class QueueOperation(Operation):
     """An operation that calls `jobs.operations`."""
 
     def run(self, row: Any, answers: Answers, by: Actor) -> Any:
-        """Perform it.
+        """Perform the operation.
 
         Raises:
-            OperationRefused: the queue refuses it; it names the form's field where one is at fault.
+            OperationRefused: the queue refuses it; the error names the form's wrong field, if any.
         """
         try:
             return super().run(row, answers, by)

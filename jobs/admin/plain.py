@@ -22,7 +22,7 @@ from jobs.states import OPEN_RESOLUTIONS
 from tenants.admin.plain import PlainAdmin
 from tenants.audit import Actor
 
-# Of an error in a list.
+# How much of an error a list shows.
 LINE_LENGTH = 120
 DISCARD_REASON = "discarded in the admin"
 
@@ -41,7 +41,7 @@ def _line(text: str) -> str:
 def _perform(
     page: PlainAdmin, request: HttpRequest, rows: QuerySet[Any], done: str, perform: Perform
 ) -> None:
-    """Perform the operation on each row, and say of how many, and of which not."""
+    """Perform the operation on each row; tell the user how many succeeded, and each refusal."""
     count = 0
     for row in rows:
         try:
@@ -220,7 +220,7 @@ class BatchAdmin(PlainAdmin):
 
     @admin.display(description="State")
     def state(self, batch: Any) -> str:
-        """What became of it."""
+        """The batch's state."""
         return progress_of(batch).state
 
     @admin.display(description="Progress")

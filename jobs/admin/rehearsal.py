@@ -15,7 +15,7 @@ from jobs.operations.rehearsal import MOST_SECONDS, rehearse
 from jobs.queries.serializers.rehearsal import RehearsalSerializer
 from jobs.states import RETRYABLE
 
-# What the page says where it names a kind of call.
+# The page's icon for each kind of call.
 CALL_ICONS = {"network": "public", "process": "terminal", "email": "mail", "file": "description"}
 
 
@@ -42,7 +42,7 @@ REHEARSE = QueueOperation(
     "the outside are blocked and listed. The page shows what it would do, after "
     f"{MOST_SECONDS:g} seconds at most.",
     obstacle=_alive,
-    # As for a reprocess, which the page of the result offers with the same payload.
+    # The same as for a reprocess, which the result's page offers with the same payload.
     seen=lambda row: row.resolution,
     perform=rehearse,
     report=lambda _: "Rehearsed.",

@@ -163,10 +163,10 @@ class SavedViewsAdmin(TenantAdmin):
         return TemplateResponse(request, "admin/jobs/saved_views.html", context, status=status)
 
     def _checked(self, request: HttpRequest, listing: str) -> dict[str, str]:
-        """Return the parameters, as the list takes them.
+        """Return the list's parameters, after the list has accepted them.
 
         Raises:
-            ParameterRefused: it does not.
+            ParameterRefused: the list does not accept them.
         """
         if len(listing) > MAX_LENGTH:
             raise ParameterRefused("list", f"A view has at most {MAX_LENGTH:,} characters.")
@@ -185,7 +185,7 @@ def _user(request: HttpRequest) -> AbstractBaseUser:
 
 
 def _parameters(listing: str) -> dict[str, str]:
-    """Return what narrows the list: not the page, and nothing that is empty."""
+    """Return the parameters that narrow the list: without the page, and without empty ones."""
     given = QueryDict(listing).items()
     return {name: str(value) for name, value in given if value and name != PAGE_VAR}
 
@@ -197,7 +197,7 @@ def _in_words(parameters: Mapping[str, str]) -> str:
 def _owner(request: HttpRequest, parameters: Mapping[str, str]) -> tuple[Firm, str]:
     """Return the firm that a view belongs to, and why the user cannot share it there.
 
-    It is the firm that the list is narrowed to: other firms' members do not learn of that one.
+    It is the firm that the list is filtered by, so that other firms' members do not learn of it.
     """
     access = access_in(request)
     slug = parameters.get(FIRM, "").strip()
@@ -208,7 +208,7 @@ def _owner(request: HttpRequest, parameters: Mapping[str, str]) -> tuple[Firm, s
     else:
         firms = Firm.objects.filter(pk__in=access.firms(Role.VIEWER) or []).order_by("pk")
         if not firms:
-            # Their firms are inactive: nothing would keep the view.
+            # All of the user's firms are inactive, so no firm could own the view.
             raise PermissionDenied
         firm = firms[0]
         if len(firms) > 1:

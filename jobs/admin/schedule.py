@@ -129,7 +129,7 @@ def _change(row: Schedule, *, payload: dict[str, Any] | None, **answers: Any) ->
 
 
 def _seen_timetable(row: Schedule) -> str:
-    """Return a digest of what the form shows: every run writes other columns of the row."""
+    """Return a digest of what the form shows; not of the whole row, which each run changes."""
     return hashlib.blake2b(canonical_json(_timetable(row)).encode(), digest_size=16).hexdigest()
 
 

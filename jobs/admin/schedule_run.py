@@ -25,7 +25,7 @@ OUT_OF_TURN = "out of turn"
 
 
 def outcome_of(run: ScheduleRun) -> str:
-    """Return how the run ended, or that it goes on; that none of its jobs has started, as jobs say it."""
+    """Return how the run ended; else "running", or "pending" while none of its jobs has started."""
     return run.outcome or ("pending" if run.started_at is None else "running")
 
 

@@ -14,7 +14,7 @@ from jobs.registry import JobPayload, JobType
 
 Schema = Mapping[str, Any]
 ENVELOPE = JobPayload.model_fields.keys()
-# What the text of a field must look like, in the words of a person.
+# The help texts of fields that take text of a certain form.
 _FORMATS = {
     "uuid": "An id, such as 0192f0c1-5a3e-7c4d-8b1a-2f6d9e0c7a55.",
     "date": "A date, such as 2026-12-31.",
@@ -46,7 +46,7 @@ class JSONAnswer(forms.CharField):
             raise forms.ValidationError(f"This is not JSON: {error}.") from error
 
     def prepare_value(self, value: Any) -> Any:
-        """Show what a person typed as it is, and a default as JSON."""
+        """Show a typed text unchanged, and a default value as JSON."""
         return value if value is None or isinstance(value, str) else json.dumps(value, indent=2)
 
 
@@ -62,7 +62,7 @@ def schema_fields(declared: JobType) -> dict[str, forms.Field]:
 
 
 def given(field: forms.Field, value: Any) -> bool:
-    """Say whether a cleaned value was given; what was left empty is left to the schema."""
+    """Say whether a cleaned value was given; for an empty field the schema's default applies."""
     return isinstance(field, forms.BooleanField) or value not in (None, "")
 
 

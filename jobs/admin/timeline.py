@@ -95,7 +95,8 @@ def _progress(details: JobDetails, now: datetime) -> Iterator[Moment]:
     if job.status in (Status.PROCESSING, Status.COMPLETED) and job.started_at is not None:
         yield Moment(job.started_at, f"Attempt {job.attempts} started", "primary")
     if job.completed_at is not None:
-        # A discard leaves `completed_at` at the death, and is an event of its own.
+        # A discard does not change `completed_at`, the time of the dead-lettering, and is an event
+        # of its own.
         status = job.status if _discarded_at(details) is None else Status.DLQ
         # The attempt that ends a job is recorded a moment after the job's row.
         at = max([job.completed_at, *(attempt.ended_at for attempt in details.attempts[-1:])])

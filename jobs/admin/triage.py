@@ -27,7 +27,7 @@ FIRMS_SHOWN = 3
 def triage_board(
     request: HttpRequest, actions: Sequence[tuple[BulkAction, str]], listing: str
 ) -> TemplateResponse:
-    """Return the board, with these bulk actions and their addresses; `listing` is the list's."""
+    """Return the board, with these bulk actions and their URLs; `listing` is the list's URL."""
     now = database_now()
     groups, more = dead_letter_groups(now)
     context = {

@@ -1,4 +1,4 @@
-"""The dashboard's answers: what fails, which firm floods, and how long jobs take."""
+"""The dashboard's tables: what fails, which firm enqueues too much, and how long jobs take."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LatencyRow:
 
 
 def failing_row(one: FailingNow) -> FailingRow:
-    """Return what is shown of a type that fails."""
+    """Return the table's row for a type that fails."""
     trend, icon = TRENDS[one.rises]
     return FailingRow(
         one.job_type,

@@ -1,4 +1,4 @@
-"""Workers in the admin; they serve every firm, so platform staff alone sees them."""
+"""Workers in the admin; they serve every firm, so only platform staff sees them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _state(worker: Any) -> str:
 
 
 def _version(worker: Worker) -> SafeString | str:
-    """Return the version, with a warning where it is not that of others."""
+    """Return the version, with a warning if it is not the newest one or not this page's."""
     newest = getattr(worker, "newest", None)
     faults = [
         text
@@ -194,7 +194,7 @@ class WorkerAdmin(TenantOperationsAdmin):
 
 
 def _complete(shown: Iterable[Any]) -> None:
-    """Leave out the jobs that have ended since, and note the newest version and the database's time."""
+    """Leave out the jobs that have ended since; add the newest version and the database's time."""
     running, newest, read_at = running_jobs(shown), newest_version(), database_now()
     for worker in shown:
         worker.newest, worker.read_at = newest, read_at
