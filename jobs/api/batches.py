@@ -1,4 +1,4 @@
-"""`batches/`: how far jobs are that were enqueued as one."""
+"""`batches/`: the progress of jobs that were enqueued as one batch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The `Idempotency-Key` of a request that changes something: the same request is done once.
+"""The `Idempotency-Key` of a request that changes something: the same request is done only once.
 
-The key is stored in the request's own transaction. A second request with it waits for the first;
-what was refused left nothing behind, so it can be sent again with the same key.
+The key is stored in the request's own transaction. A second request with the key waits for the
+first. A refused request is rolled back with its key, so it can be sent again with the same one.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _REASON = "the caller's own requests"
 def done_once(
     request: Request, access: Access, handler: Callable[..., Response]
 ) -> Callable[..., Response]:
-    """Return `handler`, or what answers again when its caller has sent the same request before.
+    """Return `handler`, or a handler that repeats the stored answer to the same request.
 
     Must run in the request's transaction and scope.
 
     Raises:
         Refusal: 400 for a key that is not valid, 409 for one that was used for another request, or
-            while the caller had other roles: what they might do then, they may not be told now.
+            while the caller had other roles, who now may not be allowed to see that answer.
     """
     key = request.headers.get(IDEMPOTENCY_KEY)
     if key is None:
@@ -71,10 +71,10 @@ def done_once(
 
 
 def _firm_of(request: Request, access: Access) -> int:
-    """Return the firm that keeps the caller's keys, whatever firms they join or leave.
+    """Return the firm that owns the caller's keys; it stays the same when they join or leave firms.
 
-    An API key is of one firm. A session is of no firm in particular, nor is an API key of platform
-    staff: the system firm keeps theirs.
+    An API key belongs to one firm. A session, or an API key of platform staff, belongs to none in
+    particular, so the system firm owns their keys.
     """
     if isinstance(request.auth, Credential) and access.only_firm_id is not None:
         return access.only_firm_id
@@ -90,7 +90,7 @@ def _digest_of_roles(access: Access) -> str:
 
 
 def _digest(said: object) -> str:
-    """Return half of a digest: the column keeps two."""
+    """Return half of a digest, because one column holds two of them."""
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 

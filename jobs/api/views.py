@@ -48,16 +48,16 @@ _STATUS: dict[type[JobError], HTTPStatus] = {
 class QueueView(ViewSetMixin, FirmView):
     """A resource of the queue: its rows, and the operations on them."""
 
-    # The beginning of the ids of its operations, and their tag.
+    # In the OpenAPI schema: the beginning of the operations' ids, and the operations' tag.
     resource: ClassVar[str]
     tag: ClassVar[str]
-    # The rows, the serializer of one, and the part of the URL that names one.
+    # The model of the rows, its serializer, and the part of the URL that names a row.
     model: ClassVar[type[FirmOwned]]
     serializer: ClassVar[type[Serializer[Any]]]
     lookup_url_kwarg: ClassVar[str] = "pk"
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Check the request and enter the scope; a request that was done is only answered again."""
+        """Check the request and enter the scope; a request done before gets its old answer."""
         super().initial(request, *args, **kwargs)
         method = str(request.method).lower()
         if method not in ("get", "head"):
@@ -153,7 +153,7 @@ def list_operation(
     rows: str,
     query: type[QuerySerializer] = FirmPageQuery,
 ) -> Callable[..., Response]:
-    """Return the GET of a list; `rows` says what a page consists of."""
+    """Return the GET of a list; `rows` names the rows of a page in the schema."""
     page_serializer = page_of(serializer)
 
     @operation(
@@ -200,7 +200,7 @@ def row_operation(
 ) -> Callable[..., Response]:
     """Return the POST or PATCH that calls `operate` with a row, the actor and the body.
 
-    It answers with the row as it is then, or as it was where the operation deletes it.
+    The answer is the row after the operation, or before it if the operation deleted the row.
     """
 
     @operation(summary, description, answers={HTTPStatus.OK: answer}, body=body, example=example)
