@@ -18,9 +18,10 @@ from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import all_firms
 
-# By name: the columns without the interval, which is a setting and read when they are stored.
+# By name: the columns, and a function for the interval, a setting that is read only on storing.
 _defaults: dict[str, tuple[dict[str, Any], Callable[[], int]]] = {}
-# Those that also run when a worker starts, unless they ran in the last hour: many workers may start.
+# Schedules that also run when a worker starts, unless they ran in the last hour, because many
+# workers may start at once.
 _at_start: set[str] = set()
 TIMING = frozenset({"cron", "interval_seconds", "time_zone"})
 START_GAP = timedelta(hours=1)
@@ -38,8 +39,8 @@ def default_schedule(
 ) -> None:
     """Declare a schedule beside its job type; workers store it when they start.
 
-    Without a group it is a job of the system firm. With `at_start` it runs then, too. Missed slots run once. What an operator changes
-    on the stored row stays changed.
+    Without a group its jobs belong to the system firm. With `at_start` it also runs when a worker
+    starts. Missed slots run once. Columns that an operator changed in the stored row stay changed.
 
     Raises:
         ValueError: another type declares a default schedule of this name.
@@ -62,7 +63,7 @@ def default_schedule(
 
 
 def store_default_schedules(job_types: Collection[str] | None = None) -> None:
-    """Update the rows, of these types or all, to what is declared, except what operators changed."""
+    """Update the rows (of these types, or all) as declared, but for columns operators changed."""
 
     def store() -> None:
         owner = Firm.objects.filter(slug=SYSTEM_SLUG).first()
@@ -81,7 +82,8 @@ def store_default_schedules(job_types: Collection[str] | None = None) -> None:
 
 
 def _declared(columns: dict[str, Any], every_seconds: int) -> dict[str, Any]:
-    # With the version, which an operator's change stores too: else it would look like a change of this.
+    # With the version, because an operator's change stores it too. Without it here, the payload
+    # would look as if the operator had changed it.
     version = registry.get(columns["job_type"]).version
     return {
         **columns,
@@ -121,11 +123,11 @@ def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:
     if row is None:
         row = Schedule(firm=owner, name=name, shipped=declared, **declared)
         row.next_run_at = row.timetable().first_after(now)
-        # Another worker may start at the same time.
+        # Another worker that starts at the same time may have stored the row.
         Schedule.objects.bulk_create([row], ignore_conflicts=True)
         return
     if row.shipped in (None, declared):
-        # An operator's own schedule of this name, or nothing new.
+        # The row is an operator's own schedule of this name, or nothing has changed.
         return
     untouched = {
         column: value

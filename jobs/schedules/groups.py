@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 class Member:
     """A member of a group. `key` is unique in the group; `payload` is added to the schedule's.
 
-    `idempotency_key` replaces the slot's own, so that the job coalesces with others of that key.
+    `idempotency_key` replaces the slot's own, so that no second live job with that key is enqueued.
     """
 
     firm_id: int
@@ -22,7 +22,7 @@ class Member:
 
 @dataclass(frozen=True)
 class GroupRequest:
-    """Whose members are asked for (`firm_id` None: every firm's), and the job to be enqueued."""
+    """The firm whose members are wanted (`firm_id` None: every firm), and the job to enqueue."""
 
     firm_id: int | None
     job_type: str
@@ -35,7 +35,7 @@ R = TypeVar("R", bound=Resolver)
 
 @dataclass(frozen=True)
 class Group:
-    """A registered group; `fields` are the payload fields its members add, `member` is what one is called."""
+    """A registered group; `fields` are the payload fields its members add, `member` names one."""
 
     name: str
     resolver: Resolver
@@ -49,9 +49,9 @@ _groups: dict[str, Group] = {}
 def schedule_group(name: str, *, fields: Iterable[str] = (), member: str = "") -> Callable[[R], R]:
     """Register the decorated function as the group `name`; it yields the members.
 
-    `member` is what pages call one of them, where the name does not say it.
-    It is called in a scope of all firms. Read members in pages: a group may be large. The caller
-    leaves out members of inactive firms.
+    `member` is the word for one of them on pages, by default the group's name. The function is
+    called in a scope of all firms. It should read members in pages, because a group may be large.
+    The caller leaves out members of inactive firms.
 
     Raises:
         ValueError: another function has this name.
@@ -68,7 +68,7 @@ def schedule_group(name: str, *, fields: Iterable[str] = (), member: str = "") -
 
 
 def find_group(name: str) -> Group | None:
-    """Return the group of this name, None when this code does not know it."""
+    """Return the group of this name, None if this code does not know it."""
     return _groups.get(name)
 
 

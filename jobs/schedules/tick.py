@@ -1,8 +1,8 @@
 """Runs due schedules: turns a slot into jobs, exactly once.
 
 A slot's jobs are enqueued in the transaction that locks the schedule's row and advances it to its
-next slot. The row only goes forward, so no slot runs twice, whatever the clock does. When the
-transaction is lost, the slot is still due.
+next slot. The row only goes forward, so no slot runs twice, whatever the clock does. If the
+transaction is rolled back, the slot is still due.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from jobs.states import MissedRuns, ScheduleTarget
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import all_firms
 
-# A slot no later than this runs even where missed runs are skipped.
+# A slot that is no later than this runs even if the schedule skips missed runs.
 GRACE_SECONDS = 60.0
-# Schedules in one transaction, and members of a group in one batch of jobs.
+# The most schedules in one transaction, and the most members of a group in one batch of jobs.
 BATCH = 20
 PAGE = 500
 MAX_ERROR_LENGTH = 1000
@@ -53,7 +53,7 @@ class SlotResult:
 
 
 def tick(job_types: Sequence[str] | None = None) -> list[SlotResult]:
-    """Run at most a batch of due schedules, of these types or all; any number of workers may do so.
+    """Run up to a batch of due schedules (of these types, or all); workers may do so concurrently.
 
     Raises:
         DatabaseError: nothing happened; the next tick finds the same schedules due.
@@ -67,8 +67,8 @@ def tick(job_types: Sequence[str] | None = None) -> list[SlotResult]:
 def lock_due(job_types: Sequence[str], limit: int) -> list[tuple[Schedule, datetime]]:
     """Return due schedules and the database's time, most overdue first, locked.
 
-    Schedules that other transactions lock are left out, those of inactive firms, and those whose
-    types are not among `job_types`: newer code may know them. Must run inside `in_transaction`.
+    It leaves out schedules that other transactions have locked, those of inactive firms, and those
+    whose types are not in `job_types`: newer code may know them. Must run inside `in_transaction`.
     """
     due = _due(job_types, limit, lock=dialects.current().skip_locked)
     rows = Schedule.objects.unscoped("due schedules of all firms")
@@ -79,7 +79,7 @@ def lock_due(job_types: Sequence[str], limit: int) -> list[tuple[Schedule, datet
 def advance(
     schedule: Schedule, next_slot: datetime | None, *, ran: bool, error: str | None
 ) -> bool:
-    """Advance to `next_slot`; None disables the schedule. False: it was advanced before.
+    """Advance to `next_slot`, or disable the schedule if None; False if it was advanced before.
 
     `error` replaces the stored one, None keeps it. Must run in the transaction that enqueued the
     slot's jobs.
@@ -91,7 +91,7 @@ def advance(
         dialect.value(Column.TIME, moment)
         for moment in (schedule.next_run_at, next_slot or schedule.next_run_at)
     )
-    # Not =: SQLite compares text, and may store a whole second without its fraction.
+    # Not "=", because SQLite compares texts, and may store a whole second without its fraction.
     advanced = run(
         f"""
         UPDATE jobs_schedule
@@ -111,10 +111,10 @@ def advance(
 
 
 def record_unknown_types(job_types: Sequence[str], grace_seconds: float) -> int:
-    """Store on due schedules of types not among `job_types` that no code knows them.
+    """Store an error on due schedules whose type is not in `job_types`: that no code knows it.
 
-    Newer code gets `grace_seconds` to run them first. Returns how many were written: each schedule
-    once. Must run inside `in_transaction`.
+    Newer code gets `grace_seconds` to run them first. Each schedule is written once; returns how
+    many were. Must run inside `in_transaction`.
     """
     dialect = dialects.current()
     now = dialect.now_sql()
@@ -149,7 +149,7 @@ def enqueue_run(
 ) -> int:
     """Enqueue one job for each member that the schedule addresses; return how many were created.
 
-    The run is recorded; it is of no slot where somebody runs it out of turn.
+    The run is recorded, without a slot if somebody runs the schedule out of turn.
 
     Raises:
         PayloadInvalid: the type refuses the payload of a member.
@@ -180,7 +180,7 @@ def _run(schedule: Schedule, now: datetime) -> SlotResult:
         slot = timetable.latest(schedule.next_run_at, now)
         following = timetable.first_after(now, anchor=slot)
     except TimetableInvalid as invalid:
-        # Disabled until somebody corrects it: when it is due again cannot be computed.
+        # Disabled until somebody corrects the timetable, because no next slot can be computed.
         advance(schedule, None, ran=False, error=f"{invalid.field}: {invalid}")
         return SlotResult(str(schedule.pk), schedule.job_type, None, error=str(invalid))
     late = (now - slot).total_seconds()
@@ -221,7 +221,7 @@ def _enqueue_slot(schedule: Schedule, slot: datetime) -> tuple[int, str]:
         with transaction.atomic():
             return enqueue_run(schedule, key, correlation_id=key, slot=slot), ""
     except Exception as error:
-        # A group's own code may fail in any way; the other schedules must still run.
+        # A group's function may raise anything; the other schedules must still run.
         if isinstance(error, DatabaseError) and not transaction_survives(error):
             raise
         text = redact(f"{type(error).__name__}: {error}", MAX_ERROR_LENGTH)
