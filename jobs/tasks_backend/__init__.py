@@ -2,7 +2,7 @@
 
     TASKS = {"default": {"BACKEND": "jobs.tasks_backend.MailroomBackend", "QUEUES": []}}
 
-See docs/django-tasks.md for what a task's settings and states become.
+docs/django-tasks.md says how a task's settings and states map to those of its job.
 """
 
 from jobs.tasks_backend.backend import MailroomBackend, MailroomTask

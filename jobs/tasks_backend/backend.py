@@ -30,7 +30,7 @@ from jobs.tasks_backend.framework import (
 from jobs.tasks_backend.types import DEFAULT_MAX_ATTEMPTS, max_attempts_of, type_of
 from tenants.errors import MissingTenant
 
-# A task's own arguments leave no place for a firm's.
+# `enqueue()` of a task takes only the task's own arguments, so the firm must come from the scope.
 ENTER_THE_FIRM = "there are several firms: call it inside `with firm_scope(firm):`."
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,8 +40,8 @@ T = TypeVar("T")
 class MailroomTask(GenericTask[P, T]):
     """A task that may be tried more than once: `@task(max_attempts=5)`.
 
-    The default is one attempt, as with the framework's own backends: their tasks were not written
-    to be repeated. The death of a worker uses up an attempt too.
+    The default is one attempt, as with Django's own backends, because tasks written for those may
+    not be safe to repeat. The death of a worker uses up an attempt too.
     """
 
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
@@ -63,10 +63,10 @@ class MailroomBackend(BaseTaskBackend):
         """Refuse a task that could not run here.
 
         Raises:
-            InvalidTask: saying why.
+            InvalidTask: the task could not run; the text says why.
         """
         faults = [] if task.run_after is None else moment_faults("run_after", task.run_after)
-        # The framework itself refuses a time without a zone, but asks even a text for its zone.
+        # Django refuses a time without a zone itself, but fails on a value that is no time at all.
         if faults and faults[0].code != "naive_time":
             raise InvalidTask(f"run_after {faults[0].message}.")
         super().validate_task(task)
@@ -116,10 +116,12 @@ class MailroomBackend(BaseTaskBackend):
 
 
 def _require_own_name(task: Task[..., Any]) -> None:
-    """Check that the path that is stored leads to this task; not sooner: `@task` is called before it does.
+    """Check that the stored path leads to this task.
+
+    This is checked on enqueue, because when `@task` runs the name is not bound to the task yet.
 
     Raises:
-        InvalidTask: it leads to something else.
+        InvalidTask: the path leads to something else.
     """
     with suppress(ImportError):
         found = import_string(task.module_path)

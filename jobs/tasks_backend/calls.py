@@ -44,7 +44,7 @@ TASK_TYPES = {TASK_JOB_TYPE}
 # The task is not in this code, or the settings no longer allow it.
 _UNUSABLE = (ImportError, InvalidTask, InvalidTaskBackend)
 
-# From here on a task is critical; above zero it is high.
+# From this priority on a task's job is critical; above zero it is high.
 _CRITICAL_FROM = 50
 
 _STATUSES = {
@@ -70,7 +70,8 @@ _QUEUE_ERRORS = {
 class TaskPayload(JobPayload):
     """The function to call, its arguments, and the settings of its task.
 
-    What is left out is what the task declares; the function's path is the name of the job's type.
+    A setting that is left out is the one that the task declares; a path that is left out is the
+    name of the job's type.
     """
 
     free_form: ClassVar[frozenset[str]] = frozenset({"args", "kwargs"})
@@ -111,7 +112,7 @@ def task_of(payload: TaskPayload, job_type: str) -> Task[..., Any]:
 
     Raises:
         ImportError: this code has no task of that name.
-        InvalidTask: its queue is no longer among the backend's (InvalidTaskBackend: nor is that).
+        InvalidTask: the backend no longer lists the queue (InvalidTaskBackend: it is gone itself).
     """
     path = payload.module_path or path_of_type(job_type)
     task = import_string(path)
@@ -126,7 +127,7 @@ def task_of(payload: TaskPayload, job_type: str) -> Task[..., Any]:
 
 
 def job_priority(priority: int) -> Priority:
-    """Return the job's priority for a task's, which runs from -100 (last) to 100 (first)."""
+    """Return the job's priority for a task's, which ranges from -100 (last) to 100 (first)."""
     if priority >= _CRITICAL_FROM:
         return Priority.CRITICAL
     if priority > 0:
@@ -150,19 +151,19 @@ def run_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
 
 
 class TaskFailed(Exception):
-    """Stands for what a task raised: its class and traceback, as they are stored."""
+    """Stands for the error that a task raised, with its class and traceback as stored."""
 
     def __init__(self, error: TaskError) -> None:
         super().__init__(f"{error.exception_class_path}\n{error.traceback}")
 
 
 def send_task_signals() -> None:
-    """From now on send `task_finished` after a task's job was settled."""
+    """Begin to send `task_finished` whenever a task's job was settled."""
     subscribe(Event.ATTEMPT_FINISHED, _send_finished, job_types=TASK_TYPES)
 
 
 def _send_finished(fields: Mapping[str, Any]) -> None:
-    # The status is unknown when an earlier write was settled and its answer lost.
+    # The status is unknown if the outcome was stored but the database's answer was lost.
     if fields["status"] == Status.PENDING:
         return
     result = find_result(fields["job_id"])
@@ -232,7 +233,7 @@ def result_of(
         worker_ids=list(_workers(job, tried)),
     )
     if status is Status.COMPLETED:
-        # As the framework does it: the field is no argument, and the class is frozen.
+        # As Django does it, because the field is not an argument, and the class is frozen.
         object.__setattr__(result, "_return_value", (job.result or {})[_RETURN_VALUE])
     return result
 
@@ -249,13 +250,13 @@ def _starts(job: JobQueue, tried: Iterable[Attempt]) -> list[datetime]:
     starts = [attempt.started_at for attempt in tried]
     starts.append(job.started_at)
     if job.status in IN_FLIGHT:
-        # The start is written to the row a moment later.
+        # The start is written to the row a moment later; until then the time of the claim is used.
         starts.append(job.started_at or job.claimed_at)
     return [start for start in starts if start is not None]
 
 
 def _workers(job: JobQueue, tried: Iterable[Attempt]) -> Iterable[str]:
-    """Return the worker of each attempt; that of a running or completed one is in the row."""
+    """Yield the worker of each attempt; for a running or completed one it is in the job's row."""
     for attempt in tried:
         yield str(attempt.worker_id)
     if job.status in IN_FLIGHT or job.status == Status.COMPLETED:

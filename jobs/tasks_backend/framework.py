@@ -27,7 +27,7 @@ else:
 
         @dataclass(frozen=True, slots=True, kw_only=True)
         class GenericTask(Task):
-            """Django's class is not generic, the package's is."""
+            """Makes Django's class subscriptable, as the package's is."""
 
             def __class_getitem__(cls, _: Any) -> type:
                 return cls

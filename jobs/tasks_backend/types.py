@@ -36,14 +36,15 @@ DEFAULT_MAX_ATTEMPTS = 1
 def max_attempts_of(task: Task[..., Any]) -> int:
     """Return how often a call of the task is tried.
 
-    A task declared for another backend and sent here by `using(backend=…)` does not say.
+    A task that was declared for another backend and sent here by `using(backend=…)` has no such
+    setting.
     """
     given: int = getattr(task, "max_attempts", DEFAULT_MAX_ATTEMPTS)
     return given
 
 
 def type_of(task: Task[..., Any]) -> str:
-    """Return the job type of the task's calls, declared if it was not yet.
+    """Return the job type of the task's calls, and declare it if needed.
 
     A path that is too long for a type's name shares the type `django_task`.
     """
@@ -122,7 +123,10 @@ class TaskTypes:
 
 
 def _may_import(module: str) -> bool:
-    """Say whether it is imported already, or in a package of an installed app: any name may be asked for."""
+    """Say whether the module is imported already, or in a package of an installed app.
+
+    Others are not imported, because a job type's name in a request may be anything.
+    """
     roots = {config.name.partition(".")[0] for config in apps.get_app_configs()}
     return module in sys.modules or module.partition(".")[0] in roots
 
