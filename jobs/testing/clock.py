@@ -46,7 +46,7 @@ def _read(moment: datetime | str) -> datetime:
     """Return the time.
 
     Raises:
-        ValueError: it is not aware, or not ISO 8601.
+        ValueError: the time is not aware, or not ISO 8601.
     """
     read: object = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     if not isinstance(read, datetime) or read.tzinfo is None:

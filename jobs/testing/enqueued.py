@@ -40,10 +40,11 @@ def assert_enqueued(
 ) -> list[JobQueue]:
     """Check that exactly `count` such jobs were enqueued, and return them.
 
-    The conditions are those of `enqueued`, which names the errors too.
+    The conditions are those of `enqueued`; a wrong one raises the same errors.
 
     Raises:
-        AssertionError: there are more or fewer; the message lists what was enqueued, the closest match first.
+        AssertionError: there are more or fewer; the message lists the enqueued jobs, the closest
+            match first.
     """
     wanted = _conditions(job_type, **conditions)
     jobs = _all_jobs()
@@ -75,7 +76,7 @@ def _conditions(
     firm: Firm | int | None = None,
     **columns: Any,
 ) -> dict[str, Any]:
-    """Return the values that the job's columns must have; of the payload, those fields."""
+    """Return the values that the job's columns must have, and the payload's fields."""
     unknown = columns.keys() - COLUMNS
     if unknown:
         raise TypeError(f"a job has no column {', '.join(sorted(unknown))}")

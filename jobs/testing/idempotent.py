@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Effects:
-    """Everything a handler may have changed that a test can see."""
+    """Everything that a handler may have changed and a test can compare."""
 
     rows: Mapping[str, Mapping[Any, Row]]
     jobs: Mapping[UUID, str]
@@ -59,9 +59,10 @@ def assert_idempotent(
     `job` is a stored job, or a type: then one is enqueued first, with `payload` and `options` as
     `jobs.queue.enqueue` takes them.
 
-    The first run ends, but its completion is lost, as when a worker is killed at that moment. The
-    job is released and runs again; finished steps are not repeated. Afterwards every table of the
-    project (or `only` these), the enqueued jobs and the sent e-mails must be as after the first run.
+    After the first run the completion is not stored, as if the worker was killed at that moment.
+    The job is released and runs again; finished steps are not repeated. Then every table of the
+    project (or `only` these), the enqueued jobs and the sent e-mails must be as they were after the
+    first run.
 
     `ignore` names fields that may change, such as "updated_at". `snapshot` returns anything else
     that must stay the same, such as the calls of a fake client.
@@ -115,7 +116,7 @@ def _effects(
 def _tables_of_the_project() -> list[type[models.Model]]:
     """Return every table but the queue's own, with those of many-to-many relations.
 
-    Not those of a database that is barred to the test: its handler cannot change them either.
+    Tables of a database that the test may not use are left out, as a handler cannot change them.
     """
     return [
         model
@@ -128,7 +129,7 @@ def _tables_of_the_project() -> list[type[models.Model]]:
 
 
 def _is_barred(alias: str) -> bool:
-    """Say whether the test may not use the database: a `TestCase` names those it uses."""
+    """Say whether the test may not use the database; a `TestCase` lists those that it uses."""
     try:
         connections[alias].cursor().close()
     except AssertionError:  # DatabaseOperationForbidden, which is in no public module

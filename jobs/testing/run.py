@@ -34,8 +34,8 @@ from jobs.worker.maintenance import Maintenance
 from jobs.worker.state import SharedState
 from tenants.scope import all_firms, current_scope
 
-# A longer chain of jobs, each enqueued by the one before, or more attempts of one job: the queue does
-# not drain. So it is after so many jobs that nobody's handler enqueued.
+# With a longer chain of jobs, each enqueued by the one before, or more attempts of one job, or more
+# jobs in all, `drain` assumes that the queue never drains.
 MAX_CHAIN = 1000
 MAX_JOBS = 100_000
 STALE = "stale"
@@ -61,7 +61,7 @@ class _NoJitter(Random):
 
 
 class WatchingContext(JobContext):
-    """`ctx` in a test: asks at every call what a worker's heartbeat would tell."""
+    """`ctx` in a test: at every call it reads what a worker's heartbeat would have read."""
 
     @property
     def is_cancelled(self) -> bool:
@@ -139,7 +139,7 @@ def drain(*, max_jobs: int | None = None) -> DrainReport:
     while max_jobs is None or len(ran) < max_jobs:
         claims = claim(worker_id, 1, fair_share)
         if not claims:
-            # It may admit or rescue another.
+            # Maintenance may admit or rescue another job.
             run_maintenance()
             claims = claim(worker_id, 1, fair_share)
         if not claims:
@@ -180,7 +180,7 @@ def run_job(job: Job, payload: Mapping[str, Any] | None = None, **options: Any) 
 
 
 def stored(job: Job, payload: Mapping[str, Any] | None, **options: Any) -> UUID:
-    """Return the id of this job; of a type, enqueue one.
+    """Return the id of this job; if it is a type, enqueue a job of it.
 
     Raises:
         RuntimeError: called inside a tenant scope.
@@ -190,7 +190,7 @@ def stored(job: Job, payload: Mapping[str, Any] | None, **options: Any) -> UUID:
         return job
     given: object = job
     if not isinstance(given, str | JobQueue | EnqueueResult):
-        # It says what to pass.
+        # This raises an error that says what to pass.
         registry.get(job)  # type: ignore[arg-type]
     return (enqueue(job, payload, **options) if isinstance(job, str) else job).job_id
 
@@ -229,8 +229,8 @@ def performed(claimed: Claim) -> Outcome:
     except Exception as error:
         if outcome is None:
             raise
-        # Outside of a test's transaction it is raised in the handler, where that commits, or
-        # beside its own error.
+        # Raised when the handler's transactions ended, for example by an on-commit callback. In a
+        # worker the handler itself would raise it, so the attempt fails, unless it failed before.
         if not isinstance(outcome, Retry | DeadLettered):
             outcome = failed(claimed, error, rng=_NoJitter())
     return outcome

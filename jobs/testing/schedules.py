@@ -10,8 +10,8 @@ from jobs.schedules.tick import tick
 def run_schedules(job_type: str | None = None) -> int:
     """Run the schedules that are due by the queue's clock, as workers do; return the number of new jobs.
 
-    With a type, its schedules alone, and those that its code declares are stored first, as a
-    worker's start does: their first slot is the next one from now.
+    With a type, only its schedules run, and those that its code declares are stored first, as when
+    a worker starts: their first slot is the next one from now.
 
     Raises:
         UnknownJobType: there is no such type.

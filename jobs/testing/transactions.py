@@ -17,9 +17,9 @@ from jobs.execution.connections import transaction_left_open
 def as_without_transaction() -> Iterator[None]:
     """Run a handler inside a test's transactions as it would run outside of them.
 
-    On each of the databases its on-commit callbacks run when it has ended. A statement of its own
-    that fails undoes what it did, one of theirs what they did, and the test can go on. A block that
-    it left open is undone, too.
+    On each database the handler's on-commit callbacks run after it has ended. If a statement of the
+    handler fails, its writes are undone; if one of a callback fails, those of the callbacks. The
+    test can continue in both cases. An atomic block that the handler left open is rolled back, too.
     """
     with ExitStack() as databases:
         for database in connections.all(initialized_only=True):
@@ -46,7 +46,7 @@ def _as_without_transaction(connection: BaseDatabaseWrapper) -> Iterator[None]:
             yield
             _end_atomic_blocks(connection, outer)
             undo_if_broken()
-            # What it did up to here a worker would have committed.
+            # In a worker, the handler's writes up to here would have been committed.
             before = transaction.savepoint(using)
     finally:
         undo_if_broken()
@@ -56,7 +56,7 @@ def _end_atomic_blocks(connection: BaseDatabaseWrapper, outer: int) -> None:
     """Roll back the atomic blocks that the handler left open inside the `outer` first ones.
 
     Raises:
-        TransactionLeftOpen: there were some.
+        TransactionLeftOpen: there were such blocks.
     """
     left = connection.atomic_blocks[outer:]
     if not left:
