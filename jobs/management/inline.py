@@ -25,13 +25,13 @@ _INLINE = argument(
 
 @dataclass(frozen=True)
 class RunInline(Subcommand):
-    """Runs the job outside of the transaction in which commands do the rest."""
+    """Runs the job outside of a transaction; other subcommands run inside one."""
 
     def execute(self, command: JsonCommand, options: Options) -> None:
-        """Run the job and print it as it is then.
+        """Run the job and print its new state.
 
         Raises:
-            Refused: it may not run now.
+            Refused: the job may not run now.
             NotFound: there is no such job.
         """
         with command_scope(options["firm"]), refusals():

@@ -104,7 +104,7 @@ def _stored(result: EnqueueResult) -> JobQueue:
     return job
 
 
-# What `jobs chain` takes of each job, and of which type.
+# The fields of each job that `jobs chain` accepts, and their types.
 _LINK: dict[str, type | tuple[type, ...]] = {
     "job_type": str,
     "payload": dict,

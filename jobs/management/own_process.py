@@ -15,9 +15,9 @@ _START = (
 
 
 def open_missing_streams() -> None:
-    """Lead each standard stream that is closed to nowhere.
+    """Open each closed standard stream on the null device.
 
-    Else the next file or socket takes its number, and children print into that.
+    Otherwise the next file or socket would get its number, and children would print into that.
     """
     for number, name in enumerate(STREAMS):
         if getattr(sys, name) is not None:
@@ -29,11 +29,11 @@ def open_missing_streams() -> None:
 
 
 def same_command(argv: Sequence[str]) -> list[str]:
-    """Return what runs the command again to which Django was given `argv`; options may be added to it.
+    """Return a command line that runs the command `argv` again; options may be appended to it.
 
-    It is this process's own command line, where the arguments come from there: that sets up the same
-    things. A program that gives Django others would never hear of an option that is added, and a
-    child would take itself for a parent.
+    If `argv` comes from this process's own command line, that is returned, because it sets up the
+    same things. A program that gives Django other arguments would ignore an appended option, and a
+    child would act as a parent; for such a program, a new interpreter runs `argv`.
     """
     own, given = sys.orig_argv[1:], list(argv[1:])
     if list(argv) == sys.argv and own[-len(given) :] == given:

@@ -36,7 +36,7 @@ def run_reloading(command: Sequence[str], tell: Callable[[str], None]) -> int:
         try:
             changed = _wait_for_change()
         except _Told as told:
-            # Of a signal to the whole group the command has its own.
+            # Pass the signal on; if it went to the whole process group, the command has it already.
             process.send_signal(told.number)
             return process.wait()
         tell(f"{changed} changed: starting again.")

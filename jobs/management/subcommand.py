@@ -59,11 +59,11 @@ class Subcommand:
     help: str
     arguments: Sequence[Argument]
     run: Run
-    # Whether `--everywhere` must be given where `--firm` is not.
+    # Whether `--everywhere` must be given if `--firm` is not.
     everywhere: bool
-    # What `--firm` means, where it does not choose among the rows of all firms.
+    # The help of `--firm`, if that does not choose among the rows of all firms.
     firm_help: str = ""
-    # Whether it writes nothing, and so on SQLite holds no lock however long it counts.
+    # Whether it writes nothing; on SQLite it then holds no lock, however long it counts.
     reads: bool = False
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -150,8 +150,8 @@ class Resource:
         """Return the one row whose id begins with the argument `id`.
 
         Raises:
-            NotFound: there is none.
-            Refused: there are several; it lists the first of them.
+            NotFound: there is no such row.
+            Refused: there are several; the message lists the first of them.
         """
         text = options["id"]
         span = id_range(text)
@@ -180,7 +180,7 @@ class Resource:
         return printable(" ".join([str(row.pk), *words]))
 
     def result(self, row: Any, text: Callable[[Any], str], warning: str = "") -> Result:
-        """Return the row as it is now, or as it was where it is deleted."""
+        """Return the row as it is now, or as it was if it is deleted."""
         now = self.rows().filter(pk=row.pk).first() or row
         return Result(self.serializer(now).data, text(now), warning)
 
@@ -194,7 +194,7 @@ class Resource:
         rows: Callable[[Options], QuerySet[Any] | FoundJobs] | None = None,
         name: str = "list",
     ) -> Subcommand:
-        """Return the subcommand `list`, or of this name, which prints one page of rows; `cells` gets the time now."""
+        """Return the subcommand `name`, which prints a page of rows; `cells` gets row and time."""
 
         def run(options: Options) -> Result:
             found = self.rows() if rows is None else rows(options)
@@ -245,7 +245,7 @@ class Resource:
 
 
 class SubcommandParser(CommandParser):
-    """Refuses what a subcommand does not take with its own usage, not that of the whole command."""
+    """Refuses an unknown argument with the subcommand's usage, not that of the whole command."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the arguments; an unknown one is an error here."""

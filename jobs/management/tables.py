@@ -36,7 +36,7 @@ def columns_of(noun: str, *names: str) -> list[Column]:
 
 
 def id_column(heading: str) -> Column:
-    """Return a column of ids. They are never cut: neighbors differ only at their ends."""
+    """Return a column of ids. They are never cut, because neighbors differ only at the end."""
     return Column(heading, no_wrap=True, min_width=ID_LENGTH)
 
 
@@ -83,7 +83,7 @@ def job_cells(job: JobQueue, now: datetime) -> list[object]:
 
 
 def wait_lines(job: JobQueue, reasons: Sequence[WaitReason], *, nothing: str) -> list[str]:
-    """Return why a job does not run, and until when; `nothing` where it only waits its turn."""
+    """Return why a job does not run, and until when; `nothing` if it only waits for its turn."""
     lines = [
         printable(one.detail) + (f", until {iso(one.until)}" if one.until is not None else "")
         for one in reasons

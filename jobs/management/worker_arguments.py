@@ -40,7 +40,7 @@ _port = _whole(65_535)
 
 
 def add_serving(parser: CommandParser) -> None:
-    """Take what to serve, and how much at a time."""
+    """Add the options for what to serve, and how much at a time."""
     parser.add_argument(
         "--concurrency",
         type=_whole(MOST_AT_ONCE),
@@ -74,7 +74,7 @@ def add_serving(parser: CommandParser) -> None:
 
 
 def _job_type(text: str) -> str:
-    """Return the name of a type that this code knows, as of a queue."""
+    """Return the name of a type; refuse one that this code does not know."""
     try:
         return registry.get(text).name
     except UnknownJobType as error:
@@ -82,7 +82,7 @@ def _job_type(text: str) -> str:
 
 
 def _queue(text: str) -> str:
-    """Return the name of a queue that has jobs: an unknown one would be served for ever, in vain."""
+    """Return the name of a queue; refuse an unknown one, which would never have a job."""
     known = registry.queue_names()
     if text not in known:
         raise argparse.ArgumentTypeError(
@@ -92,7 +92,7 @@ def _queue(text: str) -> str:
 
 
 def add_ending(parser: CommandParser) -> None:
-    """Take when to end, and what else to do until then."""
+    """Add the options for when to end, and what else to do until then."""
     parser.add_argument("--burst", action="store_true", help="end when nothing is runnable")
     parser.add_argument(
         "--no-scheduler",
@@ -119,7 +119,7 @@ def add_ending(parser: CommandParser) -> None:
 
 
 def add_processes(parser: CommandParser) -> None:
-    """Take how many processes there are, and how they are watched."""
+    """Add the options for how many processes there are, and how they are watched."""
     parser.add_argument(
         "--processes",
         type=_whole(MOST_AT_ONCE),
@@ -145,7 +145,7 @@ def add_processes(parser: CommandParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the start-up line as a JSON object on stdout"
     )
-    # The process that it ends with.
+    # The parent process, with which the child ends.
     parser.add_argument(
         "--child", type=int, nargs="?", const=0, metavar="PID", help=argparse.SUPPRESS
     )

@@ -42,7 +42,7 @@ WAITING = Kind(age_seconds=AGE_SECONDS)
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Other rows in the table, `times` the number of --jobs."""
+    """A state of the table: how many other rows it has (`times` --jobs), and which."""
 
     measurements: dict[str, ClaimFunction]
     kind: Kind = WAITING
@@ -140,7 +140,7 @@ def _time_claims(function: ClaimFunction) -> tuple[list[float], int]:
     for number in range(MOST_CLAIMS):
         if number >= LEAST_CLAIMS and time.monotonic() > until:
             break
-        # What is given back comes before it: every claim scans.
+        # The jobs that are given back lie before the backlog's place, so every claim has to scan.
         fair_share.backlog = None
         begun = time.perf_counter()
         claims = function(worker_id, BATCH, fair_share)

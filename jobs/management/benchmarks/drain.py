@@ -67,7 +67,7 @@ def measure_drain(plan: Plan) -> Figures:
 def _spent(workers: Sequence[int]) -> dict[str, float]:
     """Return what workers and server have used so far, by the names of the figures per job.
 
-    What cannot be told here is left out: another system, a server on another machine.
+    Figures that cannot be read are left out: without /proc, or if the server is on another machine.
     """
     server = server_pids()
     spent: dict[str, float] = {}

@@ -28,7 +28,7 @@ SINGLES_PER_JOBS = 10
 COLUMNS = [field.attname for field in JobQueue._meta.concrete_fields]
 NAMES = ", ".join(COLUMNS)
 INSERT = f"INSERT INTO jobs_jobqueue ({NAMES}) VALUES ({{}})"
-# COPY refuses a table with row level security: it gets a copy of the table without.
+# COPY refuses a table with row level security, so it writes to a copy of the table without it.
 TWIN = "jobs_bench_twin"
 
 Client = sqlite3.Connection | psycopg.Connection
@@ -105,7 +105,7 @@ def _bare() -> Iterator[tuple[list[Row], Insert]]:
             yield _rows(client, COLUMNS), _on_sqlite(client)
         return
     with raw.connect_to_postgresql(main_conninfo()) as client:
-        # JSON as text.
+        # JSON is read as text, so that it can be written again unchanged.
         json = ("payload", "result")
         columns = [f"{name}::text" if name in json else name for name in COLUMNS]
         client.execute(f"DROP TABLE IF EXISTS {TWIN}")

@@ -40,7 +40,7 @@ def make_firms(count: int) -> list[int]:
 
 @contextmanager
 def own_firms() -> Iterator[None]:
-    """Delete the firms that the block makes, whatever happens; before it, those of killed runs."""
+    """Delete the firms that the block makes, whatever happens; first, those of killed runs."""
     if bench_firms().exists():
         _delete()
     try:

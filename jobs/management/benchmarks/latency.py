@@ -17,12 +17,13 @@ from jobs.management.benchmarks.scenario import Figures, Plan, percentile
 from jobs.management.benchmarks.workers import serving
 from jobs.queue import enqueue
 
-# Seconds between two jobs: long enough for the worker to be idle, random against its intervals.
+# Seconds between two jobs: long enough for the worker to become idle, and random, so that they do
+# not keep step with its intervals.
 GAPS = (0.03, 0.25)
 # The idle worker is watched for this long, once its start is over.
 WATCH_SECONDS = 10.0
 SETTLING_SECONDS = 2.0
-# With fewer jobs than this, it is watched for less.
+# With fewer jobs than this, the worker is watched for a shorter time.
 JOBS_FOR_ALL_OF_IT = 100
 
 
@@ -67,14 +68,14 @@ def _watch(pids: Sequence[int], effort: float) -> dict[str, float | None]:
     if processor is not None and processor_after is not None:
         cost["idle_cpu_share"] = (processor_after - processor) / seconds / len(pids)
     if transactions is not None and transactions_after is not None:
-        # One of them read the counter.
+        # One of the transactions read the counter.
         count = max(transactions_after - transactions - 1, 0)
         cost["idle_transactions_per_second"] = count / seconds
     return cost
 
 
 def _transactions() -> int | None:
-    """Return how many transactions this database has seen, None where nobody counts them."""
+    """Return how many transactions this database has had, None if it does not count them."""
     if connection.vendor != "postgresql":
         return None
     with connection.cursor() as cursor:
@@ -86,7 +87,7 @@ def _transactions() -> int | None:
 
 
 def _processor_seconds(pids: Sequence[int]) -> float | None:
-    """Return the time these processes have spent on processors, None where /proc is not there."""
+    """Return the processor time that these processes have used, None if there is no /proc."""
     try:
         stats = [Path(f"/proc/{pid}/stat").read_text(encoding="ascii") for pid in pids]
     except OSError:

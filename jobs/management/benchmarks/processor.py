@@ -28,7 +28,7 @@ def processor_seconds(pids: Iterable[int]) -> float:
 
 
 def context_switches(pids: Iterable[int]) -> int:
-    """Return how often threads of these processes have made room for others."""
+    """Return how often the processor switched from threads of these processes to others."""
     switches = 0
     for pid in pids:
         for status in (PROC / str(pid) / "task").glob("*/status"):
@@ -38,7 +38,7 @@ def context_switches(pids: Iterable[int]) -> int:
 
 
 def server_pids() -> list[int]:
-    """Return the processes of the database's server but this connection's; none where it is not here."""
+    """Return the server's processes but this connection's; none if the server runs elsewhere."""
     if connection.vendor != "postgresql":
         return []
     rows = reading(

@@ -19,7 +19,8 @@ import psycopg
 BATCH = 500
 START_SECONDS = 60.0
 
-# Claims and completes a batch of firms from this one on; returns its highest firm, None without.
+# Claims and completes a batch, beginning with this firm; returns the highest firm in it, None if no
+# job was left.
 Serve = Callable[[int], int | None]
 
 

@@ -56,9 +56,9 @@ class Kind:
     priority: int = Priority.NORMAL.value
     age_seconds: float = 0.0
     status: Status = Status.PENDING
-    # False: held back, and still to be admitted.
+    # False if the jobs are held back, and have yet to be admitted.
     ready: bool = True
-    # How many lock keys the jobs of each firm share; 0: none. Keyed jobs are stored waiting.
+    # How many lock keys the jobs of each firm share, or 0. Jobs with a key are stored waiting.
     lock_keys: int = 0
 
 
@@ -126,7 +126,7 @@ def settled() -> int:
     Counting the jobs themselves would disturb the measurement.
     """
     count = Sum(F("completed") + F("failed") + F("dlq") + F("canceled"), default=0)
-    # In this order: what is folded meanwhile is missed once, and not counted twice.
+    # In this order, so that deltas folded in between are missed this time, and not counted twice.
     tables = [
         model.objects.unscoped(_REASON).filter(firm__in=bench_firms())
         for model in (JobMinute, JobMinuteDelta)

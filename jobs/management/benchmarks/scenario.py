@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db import connection
 
-# What was measured by the names in FIGURES; `points` are the single measurements behind that,
-# each with the same keys.
+# The figures, by the names in FIGURES; `points` are the single measurements behind them, each with
+# the same keys.
 Figures = dict[str, Any]
 FIGURES = ("seconds", "jobs_per_second", "p50_ms", "p99_ms", "raw_jobs_per_second", "ratio")
 
@@ -38,7 +38,7 @@ class Scenario:
     # What is measured, as a sentence.
     measures: str
     run: Callable[[Plan], Figures]
-    # Whether worker processes take part: else `concurrency` and `processes` mean nothing.
+    # Whether worker processes take part; otherwise `concurrency` and `processes` are not used.
     has_workers: bool = False
     default_jobs: int
     default_firms: int = 100
@@ -47,7 +47,7 @@ class Scenario:
 
 
 def report(scenario: Scenario, plan: Plan, figures: Figures) -> dict[str, Any]:
-    """Return the figures as the command's JSON; None: the scenario does not measure it."""
+    """Return the figures as the command's JSON: None for those that are not measured."""
     return {
         "scenario": scenario.name,
         "database": connection.vendor,

@@ -37,7 +37,7 @@ def serving(plan: Plan) -> Iterator[Workers]:
     Raises:
         BenchmarkFailed: one of them did not start.
     """
-    # To a file, as the log of a service.
+    # The workers log to a file, like a service.
     with tempfile.TemporaryFile() as log:
         workers = Workers(plan, log)
         try:
@@ -57,13 +57,13 @@ class Workers:
     def __init__(self, plan: Plan, log: IO[bytes]) -> None:
         self._log = log
         own = sys.orig_argv[1:]
-        # As this command was started.
+        # Workers are started in the same way as this command was.
         program = own[: own.index(COMMAND)] if COMMAND in own else ["-m", "django"]
         command = [
             *(sys.executable, *program, "runworker"),
             *("--concurrency", str(plan.concurrency), "--job-type", BENCH_JOB_TYPE),
             *("--job-type", BENCH_WRITE_JOB_TYPE),
-            # As `runworker` starts its children: they end with this process.
+            # The options that `runworker` gives its children, so that they end with this process.
             *("--no-scheduler", "--child", str(os.getpid())),
         ]
         self._processes = [
@@ -102,7 +102,7 @@ class Workers:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        # Those that were killed could not.
+        # Killed workers could not deregister themselves.
         self._deregister()
 
     def _wait(self, count: Callable[[], int], wanted: int, what: str) -> None:

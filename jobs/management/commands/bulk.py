@@ -15,7 +15,7 @@ from jobs.queries.durations import since_in_words
 from jobs.queries.lists import bulk_runs
 from jobs.queries.serializers.bulk import BulkRunDetailSerializer, BulkRunSerializer
 
-# Told in sentences of their own.
+# Printed as sentences below the other facts.
 LISTS = ("refusals", "why_waiting")
 
 _ID = row_id("bulk run")

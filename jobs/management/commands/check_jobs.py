@@ -27,7 +27,7 @@ class Command(JsonCommand):
         elif found:
             self.table("", ["Jobs", "Type", "Version", id_column("Oldest"), "Why"], _causes(found))
         if found:
-            # Not a refusal, which would be a second object on stdout.
+            # Not a refusal, which would print a second JSON object on stdout.
             message = f"{len(found)} of {checked} jobs cannot be read by this code"
             raise CommandError(message, returncode=EXIT_REFUSED)
         if not json:
@@ -35,7 +35,7 @@ class Command(JsonCommand):
 
 
 def _causes(found: Sequence[Unreadable]) -> list[tuple[object, ...]]:
-    """Return a line for each cause: a new version of a type may refuse thousands for the same."""
+    """Return a line for each cause, because a new version may refuse thousands of jobs for one."""
     oldest: dict[tuple[str, str, str], UUID] = {}
     counts: Counter[tuple[str, str, str]] = Counter()
     for one in found:

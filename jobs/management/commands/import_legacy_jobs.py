@@ -53,7 +53,7 @@ def mapping(text: str) -> dict[str, dict[str, str]]:
 
 
 class Command(JsonCommand):
-    """Enqueues what waits in the table and stores what is over as history; again, it does nothing."""
+    """Enqueues a table's waiting jobs and stores finished ones as history; each row only once."""
 
     help = "Import the jobs of an older system's table; a second run imports nothing."
 

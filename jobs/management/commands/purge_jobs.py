@@ -14,7 +14,7 @@ from tenants.models import Firm
 
 
 class Command(JsonCommand):
-    """Deletes what is over and past its retention; jobs stay as long as their dead letters."""
+    """Deletes finished jobs and other rows past their retention; dead letters keep their jobs."""
 
     help = "Delete finished jobs, and what else is over, past their retention."
 

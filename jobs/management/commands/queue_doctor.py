@@ -35,7 +35,7 @@ class Command(JsonCommand):
                 self._print(finding)
         problems = len(examination.of(Severity.PROBLEM))
         if problems:
-            # Not a refusal, which would be a second object on stdout.
+            # Not a refusal, which would print a second JSON object on stdout.
             raise CommandError(f"{problems} to mend", returncode=EXIT_REFUSED)
 
     def _print(self, finding: Finding) -> None:

@@ -35,9 +35,9 @@ EXIT_REPLACE_ME = 75
 class Command(BaseCommand):
     """Runs workers until they are told to stop."""
 
-    # Empty where it is called from Python.
+    # Empty if the command is called from Python.
     _command_line: Sequence[str] = ()
-    # A worker has no use for pages: the other checks would load them all.
+    # The other checks would load every page, which a worker does not need.
     requires_system_checks = (Tags.models, Tags.database, Tags.caches, setting_checks.TAG)
 
     help = "Claim jobs and run them until stopped (SIGTERM, SIGINT, SIGHUP; a second one to this process: at once)."
@@ -74,7 +74,8 @@ class Command(BaseCommand):
         if not self._command_line:
             WorkerLoop(worker).run()
             return
-        # Whoever reads it may be gone, or its disk full: the work goes on, as it does later.
+        # Failing to print the greeting (a closed pipe, a full disk) must not keep the worker from
+        # starting.
         with suppress(OSError):
             self._announce(worker, options)
         supervisor = Supervisor(
@@ -84,7 +85,7 @@ class Command(BaseCommand):
             lasting=not worker.burst and worker.max_jobs is None,
         )
         code = supervisor.run()
-        # To take the interpreter apart costs a busy machine seconds, and nothing here needs it.
+        # Exit without Python's shutdown, which takes seconds on a busy machine and is not needed.
         logging.shutdown()
         os._exit(code)
 
@@ -130,7 +131,7 @@ def _job_types(named: Sequence[str], queues: Sequence[str]) -> tuple[str, ...]:
 def _serve(
     options: WorkerOptions, slots: RunningSlots | None, health_host: str, health_port: int | None
 ) -> int:
-    """Run one worker until SIGTERM; without a supervisor's `slots`, the second ends it at once."""
+    """Run one worker until SIGTERM; without a supervisor's `slots`, a second SIGTERM kills it."""
     loop = WorkerLoop(options, slots)
     stop_on_sigterm(loop.stop, supervised=slots is not None)
     if health_port:
@@ -141,12 +142,12 @@ def _serve(
     except DatabaseError as error:
         if not is_mistake(error):
             raise
-        # The supervisor is told, and the line in the log names it.
+        # The log gets the error; the exit code below tells the supervisor to replace this process.
         loop.state.break_by(error, "claim")
     if loop.state.stuck.is_set() or loop.state.broken.is_set():
         # A stuck handler ends only with the process; the parent starts another.
         os._exit(EXIT_REPLACE_ME)
-    # The collection at exit would go through everything that was ever imported.
+    # Otherwise the garbage collection at exit would read every imported object.
     gc.freeze()
     end_all_the_same(0)
     ignore_stops()
@@ -164,8 +165,9 @@ def _serve_health(host: str, port: int, ready: Callable[[], bool]) -> None:
 def tune_garbage_collector() -> None:
     """Keep what the program imported out of every collection, and collect less often.
 
-    Claims and outcomes live for a tenth of a second, which is long enough to count as old: with
-    Python's own thresholds a fifth of the time per job went into reading everything imported again.
+    Claims and outcomes live for a tenth of a second, which is long enough for the collector to move
+    them to the oldest objects. With Python's own thresholds, collecting those, with everything
+    imported among them, took a fifth of the time per job.
     """
     gc.collect()
     gc.freeze()
