@@ -1,4 +1,4 @@
-"""Django's handle on the tenants app."""
+"""The configuration of the app `tenants`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
-# Of one distribution with this package.
+# The other packages of this distribution.
 SIBLINGS = ("interfaces", "jobs")
 
 
 def refuse_shadows() -> None:
-    """Refuse to start where a folder of the project is imported in place of one of the packages.
+    """Refuse to start if a folder of the project is imported in place of one of the packages.
 
     Raises:
         ImproperlyConfigured: naming the folder.
@@ -33,7 +33,8 @@ def refuse_shadows() -> None:
                 )
 
 
-# As soon as the first of the apps is known: what imports from a hidden package fails less clearly.
+# Called on import of this module, because an import from a hidden package would fail with a less
+# clear error.
 refuse_shadows()
 
 
@@ -44,7 +45,7 @@ class TenantsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Connect what keeps rows together: of firms, of users, of the project's own companies."""
+        """Connect the signals for deleting firms and users, and for the project's companies."""
         from django.contrib.auth import get_user_model
         from django.db.models.signals import pre_delete
 

@@ -65,8 +65,8 @@ def record_operation(
 ) -> None:
     """Append one entry, in the operation's own transaction; `target` is (type, id).
 
-    `before` and `after` hold the changed values, without secrets; what no page could show is cut
-    off. Secrets in the `reason` are taken out here.
+    `before` and `after` are the changed values; the caller leaves out secrets. Values that no page
+    could show are replaced here, and secrets in the `reason` are removed.
     """
     change = Change(firm_id, target, before or {}, after or {})
     with firm_scope(firm_id):

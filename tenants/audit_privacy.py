@@ -1,4 +1,4 @@
-"""What of the audit log not every admin may read: the apps whose settings it keeps register it."""
+"""Entries of the audit log whose values not every admin may read; apps register theirs here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands know of tenancy: who runs them, and on which firm's rows they work."""
+"""Tenancy for commands: who runs them, and on which firm's rows they work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def operator() -> Actor:
     try:
         name = pwd.getpwuid(account).pw_name
     except KeyError:
-        # Containers run under numbers that have no name.
+        # In a container the user may have a number, but no name.
         name = str(account)
     return Actor("cli", account=name)
 
@@ -31,7 +31,7 @@ def operator() -> Actor:
 def command_scope(firm_slug: str | None, *, reading: bool = False) -> Iterator[Firm | None]:
     """Work on the rows of the firm with this slug; None means the rows of every firm.
 
-    What is `reading` must not write: on SQLite it keeps nobody from it.
+    With `reading` the block must not write; on SQLite it then locks out no other writer.
 
     Raises:
         NotFound: no firm has this slug.

@@ -22,7 +22,7 @@ CHUNK = 500
 
 
 def company_model() -> type[Model] | None:
-    """Return the model that TENANTS_COMPANY_MODEL names, None where it names none."""
+    """Return the model that TENANTS_COMPANY_MODEL names, None if it is not set."""
     name = getattr(settings, "TENANTS_COMPANY_MODEL", "")
     return apps.get_model(name) if name else None
 
@@ -33,7 +33,7 @@ def slug_of(company: Model) -> str:
 
 
 def firm_of(company: Model) -> Firm:
-    """Return the company's firm; it is made where there is none yet, as after `bulk_create`.
+    """Return the company's firm; make it if there is none yet, for example after `bulk_create`.
 
     Raises:
         UnknownFirm: the company is not saved, or no row of TENANTS_COMPANY_MODEL.
@@ -46,7 +46,7 @@ def firm_of(company: Model) -> Firm:
 
 
 def company_of(firm: Firm | int) -> Any:
-    """Return the company whose firm this is, or is the id of; None where it is gone or has none."""
+    """Return the company of this firm (or firm's id); None if it was deleted or never was one."""
     model = company_model()
     if model is None:
         return None
@@ -58,7 +58,7 @@ def company_of(firm: Firm | int) -> Any:
 
 
 def keep_firms() -> None:
-    """From now on keep a firm for each company, and make those that are missing after a migration."""
+    """Begin to keep a firm for each company; missing firms are made after each migration."""
     model = company_model()
     if model is not None:
         post_save.connect(_saved, sender=model, dispatch_uid="tenants.companies")
@@ -72,7 +72,7 @@ def _name(company: Model) -> str:
 
 def _saved(instance: Model, *, raw: bool = False, **_: Any) -> None:
     if raw:
-        # A fixture; its firms are in it, or made when they are asked for.
+        # A fixture is loaded: it contains the firms, or they are made when first asked for.
         return
     firm, name = firm_of(instance), _name(instance)
     if firm.name != name:

@@ -29,7 +29,7 @@ class EncryptedTextField(_TextField):
 
 
 def encrypt_field(row: FirmOwned, name: str, text: str) -> None:
-    """Set the row's field to the encrypted text; save it as ever. Empty text stays empty.
+    """Set the row's field to the encrypted text, without saving it. Empty text stays empty.
 
     Raises:
         NoEncryptionKey: FIELD_ENCRYPTION_KEYS is empty.
@@ -42,7 +42,7 @@ def decrypt_field(row: FirmOwned, name: str) -> str:
 
     Raises:
         NoEncryptionKey: FIELD_ENCRYPTION_KEYS lacks the key that encrypted it.
-        DecryptionFailed: it was altered, or copied from elsewhere.
+        DecryptionFailed: the stored value was altered, or copied from another row or field.
     """
     stored: str = getattr(row, name)
     return _key_ring().decrypt(stored, _context(row, name)) if stored else ""
@@ -61,11 +61,11 @@ def encrypted_models() -> Iterator[tuple[type[Any], list[str]]]:
 
 
 def encrypt_anew(row: FirmOwned, names: list[str]) -> bool:
-    """Encrypt with the first key what another one encrypted; return whether anything changed.
+    """Encrypt the values of other keys with the first key; return whether anything changed.
 
     Raises:
-        NoEncryptionKey: FIELD_ENCRYPTION_KEYS lacks the key that encrypted it.
-        DecryptionFailed: it was altered, or copied from elsewhere.
+        NoEncryptionKey: FIELD_ENCRYPTION_KEYS lacks the key that encrypted a value.
+        DecryptionFailed: a stored value was altered, or copied from another row or field.
     """
     outdated = [
         name

@@ -54,7 +54,7 @@ class KeyRing:
 
         Raises:
             NoEncryptionKey: the ring does not have its key.
-            DecryptionFailed: it was altered, or belongs to another context.
+            DecryptionFailed: the value was altered, or belongs to another context.
         """
         key_id, sealed = _read(stored)
         key = next((key for key in self._keys if key.id == key_id), None)

@@ -32,7 +32,7 @@ class OwnedTable:
 
 @cache
 def owned_tables() -> list[OwnedTable]:
-    """Return the tables of what a firm owns, those that refer to others before these.
+    """Return the tables that a firm owns, each one before the tables that it refers to.
 
     The audit log is not among them: it outlives the firm.
     """
@@ -57,10 +57,10 @@ def owned_tables() -> list[OwnedTable]:
 
 
 def _deletion_order(owned: Iterable[type[models.Model]]) -> list[type[models.Model]]:
-    """Return the models, those that refer to others before these.
+    """Return the models, each one before the models that it refers to.
 
-    A row that goes with another, though its column may be null, may be nothing without it: it goes
-    first, too, where no circle of such columns forbids that.
+    Nullable references count if they are deleted in cascade, because such a row may make no sense
+    without the other; but not one that would close a circle.
     """
     before: dict[type[models.Model], set[type[models.Model]]] = {model: set() for model in owned}
     nullable = []
@@ -114,7 +114,7 @@ def delete_rows(table: OwnedTable, firm_id: int, most: int) -> int:
 
 
 def refuse_deletion(instance: models.Model, **_: Any) -> None:
-    """Refuse to delete a firm, unless every firm is in scope: else rows stay unseen.
+    """Refuse to delete a firm unless every firm is in scope: Django would miss rows out of scope.
 
     Raises:
         DeletionRefused: not every firm is in scope.
@@ -124,9 +124,10 @@ def refuse_deletion(instance: models.Model, **_: Any) -> None:
 
 
 def take_rows_along(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
-    """Let go of what firms own and what refers to this user, who is deleted in any scope or none.
+    """Delete, or set to null, the references of firms' rows to a user who is being deleted.
 
-    Django has collected what the scope shows: the rest would keep the user in the database.
+    Django itself finds only the rows in scope; references from other rows would make the database
+    refuse the deletion.
     """
     if sees_all_firms():
         return

@@ -79,7 +79,7 @@ def require_scope(what: str = "") -> Scope:
 def firm_scope(
     firm: Firm | int, *, durable: bool = False, reading: bool = False
 ) -> AbstractContextManager[None]:
-    """Work on the rows of one firm, in one transaction; `reading` as `all_firms` has it.
+    """Work on the rows of one firm, in one transaction; for `reading` see `all_firms`.
 
     Raises:
         RuntimeError: `durable` is set, and another transaction is open.
@@ -95,9 +95,9 @@ def firms_scope(firm_ids: Iterable[int]) -> AbstractContextManager[None]:
 
 
 def all_firms(reason: str, *, reading: bool = False) -> AbstractContextManager[None]:
-    """Work on the rows of every firm, in one transaction; `reason` says why, for the reader.
+    """Work on the rows of every firm, in one transaction; `reason` tells readers of the code why.
 
-    On SQLite it holds the file's only lock, save for `reading`, which must not write.
+    On SQLite the block holds the file's only lock, unless `reading` is set; then it must not write.
     """
     if not reason:
         raise ValueError("all_firms() needs a reason")
@@ -107,12 +107,12 @@ def all_firms(reason: str, *, reading: bool = False) -> AbstractContextManager[N
 
 @contextmanager
 def _reading(scope: AbstractContextManager[None]) -> Iterator[None]:
-    """Enter it; a transaction that begins with it takes no lock of SQLite's."""
+    """Enter the scope; on SQLite a transaction that begins with it takes no lock."""
     if connection.vendor != "sqlite":
         with scope:
             yield
         return
-    # To connect sets the mode.
+    # Connecting sets the mode, so it must come first.
     connection.ensure_connection()
     mode = connection.transaction_mode  # type: ignore[attr-defined]  # of the backend alone
     connection.transaction_mode = "DEFERRED"  # type: ignore[attr-defined]
@@ -126,11 +126,11 @@ def _reading(scope: AbstractContextManager[None]) -> Iterator[None]:
 @contextmanager
 def _enter(scope: Scope, *, durable: bool = False) -> Iterator[None]:
     outer = _scope.get()
-    # The proxy `connection` would search for it.
+    # Not the proxy `connection`, which looks the connection up at each access to an attribute.
     nested = transaction.get_connection().in_atomic_block
     token = _scope.set(scope)
     try:
-        # A nested scope is a savepoint: an error caught outside it breaks no outer transaction.
+        # A nested scope is a savepoint: an error caught outside it leaves the transaction usable.
         with transaction.atomic(durable=durable):
             before = outer.setting if nested and outer is not None else ""
             if durable:

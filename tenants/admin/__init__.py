@@ -1,7 +1,7 @@
 """Firms, members, their API keys, the audit log and users in the admin.
 
-Where Unfold is not installed, the stock admin has a simple page of firms. The pages of users
-replace the host's own, and Groups, only where TENANTS_USER_ADMIN is set.
+Where Unfold is not installed, the stock admin has a simple page of firms. Only if
+TENANTS_USER_ADMIN is set do the pages of users here replace the project's own, and Groups.
 """
 
 from django.apps import apps

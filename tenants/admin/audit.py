@@ -60,7 +60,7 @@ class AuditEntryAdmin(TenantAdmin):
     target = column("Target", _target, header=True)
     acted_on = column("Target", lambda entry: " ".join(_target(entry)))
     why = column("Reason", lambda entry: clipped(entry.reason or "-"))
-    # Without the help that a form would give.
+    # As columns, because fields of the model would show the help text of a form.
     who = column("Who", lambda entry: entry.actor_name)
     came_by = column("Door", lambda entry: entry.door)
     did = column("Act", lambda entry: entry.act)

@@ -44,7 +44,7 @@ class TenantAdmin(ReadOnlyAdmin):
         return [name for name in super().get_list_display(request) if name not in hidden]
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
-        """Name a row's user; Django's link leads to a page that is for platform staff alone."""
+        """Show a row's user without Django's link: only platform staff may open its page."""
         fields = super().get_fields(request, obj)
         if access_in(request).is_platform_staff:
             return list(fields)

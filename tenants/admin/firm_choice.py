@@ -14,7 +14,7 @@ from tenants.models import Firm, Role
 
 
 class FirmChoiceForm(OperationForm):
-    """The base of forms about one firm; cleaned, `firm` is None for every firm."""
+    """The base of forms about one firm; the cleaned `firm` is None for every firm."""
 
     # The role that the operation needs in the firm.
     role = Role.OPERATOR

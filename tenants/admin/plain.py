@@ -1,7 +1,7 @@
 """Simple pages for the stock admin, where Unfold is not installed.
 
-Django's permissions decide who may look and act. Where a request has no tenant scope, that is
-without `tenants.middleware.FirmScopeMiddleware`, whoever may look sees the rows of every firm.
+Django's permissions decide who may view and act. Without `tenants.middleware.FirmScopeMiddleware`
+a request has no tenant scope; then everybody who may view sees the rows of every firm.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.template.response import TemplateResponse
 from tenants.models import Firm
 from tenants.scope import all_firms, current_scope
 
-# Lists say "10000" where there are more: to count a queue would read it.
+# Lists say "10000" if there are more, because counting a queue means reading all of it.
 MOST_COUNTED = 10_000
 
 
@@ -67,7 +67,7 @@ class PlainAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic to the 
 
 
 def _in_scope(view: Any, request: HttpRequest, *args: Any, **options: Any) -> Any:
-    """Return the view's answer; what it shows is read within the tenant scope."""
+    """Return the view's answer, rendered inside a tenant scope: of all firms, if there is none."""
     if current_scope() is not None:
         return view(request, *args, **options)
     with all_firms("the stock admin's user may see such rows"):

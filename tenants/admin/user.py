@@ -70,7 +70,7 @@ class UserAdmin(DjangoUserAdmin, OperationsAdmin):  # type: ignore[type-arg, mis
         orphans: int = 0,
         allow_empty_first_page: bool = True,
     ) -> Paginator[User]:
-        """Count the users: there are few."""
+        """Return a paginator that counts, because there are few users."""
         return Paginator(queryset, per_page, orphans, allow_empty_first_page)
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -47,8 +47,8 @@ class FirmView(APIView):
     """
 
     http_method_names = ["get", "head", "post", "patch"]
-    # A project's own REST_FRAMEWORK is for views of its own. First the key: a 401 carries the
-    # WWW-Authenticate of the first.
+    # Set here, because a project's REST_FRAMEWORK setting is for its own views. The API key comes
+    # first, because a 401 carries the WWW-Authenticate of the first class.
     authentication_classes = (ApiKeyAuthentication, SessionAuthentication)
     parser_classes = (StrictJSONParser,)
     renderer_classes = (JSONRenderer,)
@@ -58,7 +58,7 @@ class FirmView(APIView):
     throttle_classes = (CallerThrottle, FirmThrottle)
     access: Access
     query: dict[str, Any]
-    # Set by an operation whose refusal leaves a trace.
+    # Set by an operation that writes something to be kept even if it refuses the request.
     keeps_changes = False
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -68,7 +68,7 @@ class FirmView(APIView):
             response = super().dispatch(request, *args, **kwargs)
             if self._in_scope and response.status_code >= 400 and not self.keeps_changes:
                 transaction.set_rollback(True)
-        # It is the caller's alone, and may say what a mail says.
+        # The answer is only for this caller, and may contain mail.
         patch_cache_control(response, private=True, no_store=True)
         return response
 
@@ -94,7 +94,7 @@ class FirmView(APIView):
         self._in_scope = True
 
     def get_exception_handler(self) -> Any:
-        """Return what makes a problem of an error."""
+        """Return the function that turns an error into problem details."""
         return answer_with_problem
 
     def handle_exception(self, exc: Exception) -> Response:
@@ -107,7 +107,7 @@ class FirmView(APIView):
         """Return the firm.
 
         Raises:
-            NotFound: the caller sees none.
+            NotFound: the caller sees no such firm.
         """
         firm = Firm.objects.filter(slug=slug).first()
         if firm is None or not self.access.may(Role.VIEWER, firm.pk):
@@ -118,7 +118,7 @@ class FirmView(APIView):
         """Return the row, for somebody who has the role `needed` in its firm.
 
         Raises:
-            NotFound: the caller sees none.
+            NotFound: the caller sees no such row.
             PermissionDenied: the caller's role in its firm is too low.
         """
         row = rows.filter(pk=pk).first()

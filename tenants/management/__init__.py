@@ -1,1 +1,1 @@
-"""What `manage.py` gains from tenants."""
+"""The management commands of tenants."""

@@ -1,4 +1,4 @@
-"""`manage.py dumpdata`: as Django's, which would find the tables of firms outside of every scope."""
+"""`manage.py dumpdata`: Django's command, but in a scope, without which firms' tables refuse."""
 
 from __future__ import annotations
 

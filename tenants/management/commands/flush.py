@@ -1,4 +1,4 @@
-"""`manage.py flush`: as Django's, which on SQLite the triggers of the audit log would refuse."""
+"""`manage.py flush`: Django's command, which on SQLite the audit log's triggers would refuse."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tenants.models import AuditEntry
 
 
 class Command(flush.Command):
-    """Empties every table, also after a TransactionTestCase. A row is still deleted by nobody."""
+    """Empties every table. The audit log still refuses to delete a single entry."""
 
     def handle(self, **options: Any) -> None:
         """Empty the database."""
         database = connections[options["database"]]
         if database.vendor != "sqlite":
-            # TRUNCATE is no deletion of rows.
+            # PostgreSQL flushes with TRUNCATE, which does not fire the triggers on DELETE.
             super().handle(**options)
             return
         with _without_triggers(database):

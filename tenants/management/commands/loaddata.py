@@ -1,4 +1,4 @@
-"""`manage.py loaddata`: as Django's, past the wall that keeps the rows of firms apart."""
+"""`manage.py loaddata`: Django's command, but in a scope, without which firms' tables refuse."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tenants.scope import all_firms
 
 
 class Command(loaddata.Command):
-    """Stores what `dumpdata` wrote, of whatever firm."""
+    """Stores the rows that `dumpdata` wrote, of every firm."""
 
     def handle(self, *fixture_labels: str, **options: Any) -> None:
         """Store it."""
