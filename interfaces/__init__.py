@@ -1,1 +1,1 @@
-"""What admin pages, REST views, commands and JSON columns are built from. Imports nothing of ours."""
+"""Base classes of admin pages, REST views, commands and JSON columns. Imports no app of ours."""

@@ -1,4 +1,4 @@
-"""Django's handle on what the doors share."""
+"""The configuration of the app `interfaces`."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ _MAX_LENGTH = 45
 def address_of(request: HttpRequest) -> str:
     """Return the client's address, as the outermost of the trusted proxies saw it.
 
-    X-Forwarded-For is read from its end, where those proxies write: the client may have sent
-    anything before that. Of IPv6 addresses only the network counts.
+    X-Forwarded-For is read from its end, where those proxies write, because the client may have
+    sent anything before that. Of an IPv6 address only the network is returned.
     """
     passed = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
     proxies = int(getattr(settings, "TRUSTED_PROXIES", 0))

@@ -28,7 +28,7 @@ from interfaces.tables import print_padded, print_table, printable
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
 EXIT_NOT_FOUND = 3
-# As a shell names a process that SIGINT ended.
+# The exit code that shells give for a process ended by SIGINT.
 EXIT_INTERRUPTED = 130
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class CommandRefused(CommandError):
         self.errors = list(errors)
 
     def as_json(self) -> dict[str, object]:
-        """Return what `--json` prints of it."""
+        """Return the refusal as `--json` prints it."""
         return {"code": self.code, "detail": str(self), "errors": self.errors}
 
 
@@ -64,7 +64,7 @@ class NotFound(CommandRefused):
 
 
 class JsonCommand(BaseCommand):
-    """A command with `--json`: then one object on stdout, everything else on stderr."""
+    """A command with `--json`, which prints one object on stdout and all else on stderr."""
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         """Add `--json` to the command's own arguments."""
@@ -95,7 +95,7 @@ class JsonCommand(BaseCommand):
 
         Raises:
             Refused: the database is not migrated, or cannot be used.
-            CommandError: an argument is not UTF-8: no database stores it.
+            CommandError: an argument is not UTF-8, which no database can store.
         """
         _check_texts(options)
         try:
@@ -116,9 +116,10 @@ class JsonCommand(BaseCommand):
 
     @contextmanager
     def printing_after(self, transaction: AbstractContextManager[T]) -> Iterator[T]:
-        """Work in the transaction, and print what is written to stdout when it is committed.
+        """Run the block in the transaction; print its output only after the commit.
 
-        What a commit refuses is not claimed, and a reader who is slow to read keeps no lock.
+        So no success is printed that the commit then refuses, and a slow reader of stdout does not
+        prolong the transaction's locks.
         """
         stdout, held = self.stdout, StringIO()
         held.isatty = stdout.isatty  # type: ignore[method-assign]
@@ -134,7 +135,7 @@ class JsonCommand(BaseCommand):
         """Return a console that writes to this command's stdout."""
         return Console(
             file=self.stdout,  # type: ignore[arg-type]  # OutputWrapper is a text stream in all but name
-            # Cells hold text from outside: brackets in it are not markup.
+            # Cells hold text from outside, whose brackets must not be read as markup.
             markup=False,
             highlight=False,
             emoji=False,

@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 try:
     from opentelemetry import trace
 except ImportError:
-    # At run time the package is not there unless the operator installs it.
+    # OpenTelemetry is optional: the operator may install it.
     trace = None  # type: ignore[assignment]
 
 MAX_CORRELATION_ID_LENGTH = 64
@@ -34,7 +34,7 @@ def new_correlation_id() -> str:
     return str(uuid7())
 
 
-# For what runs too often for `with correlation(…)`: the second takes what the first returned.
+# For code that runs too often for `with correlation(…)`. Reset with the token that set returned.
 set_correlation_id = _correlation_id.set
 reset_correlation_id = _correlation_id.reset
 

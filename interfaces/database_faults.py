@@ -1,4 +1,4 @@
-"""What to say of a database that cannot be used as it is: in one line, with what mends it."""
+"""Explains in one line why a database cannot be used as it is, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
 UNDEFINED_TABLE, UNDEFINED_COLUMN = "42P01", "42703"
-# A role that may only read, or a database that does: no mistake of the code's.
+# The role may only read, or the database is read-only: no mistake of the code's.
 READ_ONLY, NO_PRIVILEGE = "25006", "42501"
 NO_TABLE = re.compile(r"no such table")
 NO_COLUMN = re.compile(r"no such column|table \S+ has no column named")
@@ -34,15 +34,16 @@ def not_migrated(error: BaseException) -> str:
 
 
 def unusable(error: BaseException) -> str:
-    """Return a line that says why the database cannot be used; empty where a statement was at fault.
+    """Return a line that says why the database cannot be used; empty if a statement was at fault.
 
-    It is away, refuses the role, takes no writes, is no database or has no room.
+    It cannot be reached, refuses the role, is read-only, is no database or has no room.
     """
     if not isinstance(error, DatabaseError | InterfaceError):
         return ""
     of_the_database = isinstance(error, OperationalError | InterfaceError)
     said = " ".join(str(error).split())[:MOST_CHARACTERS] or type(error).__name__
-    # SQLite's "file is not a database" has no class of its own, and an option's name has a wrong one.
+    # SQLite's "file is not a database" is a plain DatabaseError, and psycopg raises the wrong class
+    # for the wrong name of an option.
     misnamed = type(error) is DatabaseError or said.startswith(NO_OPTION)
     if not of_the_database and not misnamed and _state(error) not in (READ_ONLY, NO_PRIVILEGE):
         return ""
@@ -50,7 +51,7 @@ def unusable(error: BaseException) -> str:
         return f"the database cannot be used: {said}"
     # PostgreSQL names itself; SQLite does not say which file.
     name = str(connection.settings_dict["NAME"])
-    # To open a file takes room, too, and SQLite says no more than "disk I/O error" for want of it.
+    # Opening a file takes room too; without it SQLite says only "disk I/O error".
     why = " (its disk is full)" if said == IO_ERROR and _is_disk_full(name) else ""
     return f"the database {name} cannot be used: {said}{why}"
 

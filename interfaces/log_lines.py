@@ -1,4 +1,4 @@
-"""Log lines with fields, through the standard library's logging, so that LOGGING decides."""
+"""Log lines with fields, through standard logging, so that the setting LOGGING applies to them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# What a record has of its own.
+# The attributes that every record has.
 _TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
-# As structlog names it.
+# structlog's name of the field.
 EXCEPTION = "exception"
 
 

@@ -12,7 +12,7 @@ GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
 
 class CorrelationMiddleware:
-    """Takes X-Correlation-ID from the request, or creates an id; the response carries it."""
+    """Takes the request's X-Correlation-ID, or creates an id; the response has it as a header."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response

@@ -12,16 +12,16 @@ from uuid import UUID
 
 from django.utils.duration import duration_iso_string
 
-# JSON, and what `plain` makes of the rest; a datetime is a date.
+# The classes of JSON values, and those that `plain` encodes (a datetime is a date).
 PLAIN = (str, int, float, list, tuple, dict, types.NoneType)
 ENCODED = (UUID, Decimal, date, time, timedelta)
 
 
 def plain(value: object) -> str:
-    """Return the value as the text that is stored; payload fields of its type read it back.
+    """Return the text that is stored for the value; a payload field of its type reads it back.
 
     Raises:
-        TypeError: it is nothing of `ENCODED`.
+        TypeError: the value is of none of the classes in `ENCODED`.
     """
     if isinstance(value, UUID | Decimal):
         return str(value)
@@ -33,14 +33,15 @@ def plain(value: object) -> str:
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Say whether it is a string, and not what only passes for one: Django's lazy objects do."""
+    """Say whether the value is a real string; Django's lazy objects only pass `isinstance`."""
     return issubclass(type(value), str)
 
 
 def unstorable_return(function: Callable[..., Any]) -> type | None:
     """Return the class that the function is declared to return, if no value of it can be stored.
 
-    None says nothing: most declarations do not tell, and many functions have none.
+    None does not mean that the value can be stored: most declarations do not tell, and many
+    functions have none.
     """
     declared = _declared_return(function)
     if isinstance(declared, types.GenericAlias):
@@ -48,7 +49,7 @@ def unstorable_return(function: Callable[..., Any]) -> type | None:
     if not isinstance(declared, type) or declared in (object, Any):
         return None
     try:
-        # An abstract class or a protocol may stand for one of them.
+        # A storable class may be a subclass of the declared one: an abstract class or a protocol.
         storable = issubclass(declared, PLAIN + ENCODED) or any(
             issubclass(one, declared) for one in PLAIN + ENCODED
         )
@@ -64,5 +65,5 @@ def _declared_return(function: Callable[..., Any]) -> Any:
     try:
         return get_type_hints(function)["return"]
     except (NameError, TypeError, AttributeError, KeyError, SyntaxError):
-        # A name that exists for type checkers only, among the arguments it may be.
+        # Some annotation, perhaps of an argument, uses a name that exists only for type checkers.
         return getattr(sys.modules.get(function.__module__), declared, None)

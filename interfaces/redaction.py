@@ -1,4 +1,4 @@
-"""Hides secrets and addresses in texts: of errors, of logs, and what people give as a reason."""
+"""Hides secrets and addresses in texts: in errors, logs, and the reasons that people give."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 
 REDACTED_TEXT = "[redacted]"
 
-# Without a boundary in front: PGPASSWORD and client_secret end in these words too.
+# Without a word boundary in front, because PGPASSWORD and client_secret end in these words too.
 _HIDDEN_NAME = r"(?i:password|passwd|secret|token|api[_-]?key|authorization|private[_-]?key|cookie)"
-# Places in a list and numbers of a lease, which open nothing. With a boundary in front: a
-# release_token is none of them.
+# Cursors of lists and numbers of leases are no secrets. With a word boundary in front, because a
+# release_token is not a lease_token.
 _SHOWN_NAME = (
     r"(?:(?<![^\W_])(?i:page|next|continuation|sync|lease|fencing)"
     r"|(?<=[a-z0-9])(?:Page|Next|Continuation|Sync|Lease|Fencing))[_-]?(?i:token)"
@@ -19,8 +19,8 @@ _SHOWN_KEY = re.compile(rf"{_SHOWN_NAME}\Z")
 
 _ADDRESS = re.compile(r"\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}")
 
-# A value that PostgreSQL quotes may have quotes and lines of its own: it ends with the last quote of a
-# line, or where something else begins.
+# A value that PostgreSQL quotes may contain quotes and newlines: it ends with a quote at the end of
+# a line, or where another part of the message begins.
 _ITS_NEWLINE = r"\n(?!LINE \d|CONTEXT: |Traceback |\nThe above |\nDuring |  File \")"
 _QUOTED = rf"\"(?:[^\"\n]|\"(?!\n|\Z)|{_ITS_NEWLINE}){{0,8000}}\"?"
 
@@ -40,7 +40,8 @@ _PATTERNS = (
     ),
     # PostgreSQL quotes the whole row that breaks a constraint, where no row level security hides it.
     re.compile(r"(?<=Failing row contains )\((?:[^)]|\)(?!\.(?:\n|\Z))){0,20000}(?:\)\.)?"),
-    # It quotes the statement, too, with its values, the JSON that it cannot read, and a key's columns.
+    # PostgreSQL also quotes the statement with its values, JSON that it cannot read, and the
+    # columns of a key.
     re.compile(rf"(?<= input syntax for type )[^\n\"]{{1,60}}{_QUOTED}"),
     re.compile(
         r"(?:(?<=malformed array literal: )|(?<=malformed range literal: )"

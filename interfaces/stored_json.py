@@ -101,7 +101,7 @@ def _read_closely(text: str) -> Any:
 
 
 def _whole_number(digits: str) -> int | float:
-    """Read a whole number; one too long for Python is infinite, as 1e999 is to it."""
+    """Read a whole number; one that is too long for Python becomes infinite, as 1e999 does."""
     try:
         return int(digits)
     except ValueError:

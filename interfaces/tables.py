@@ -14,9 +14,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 GAP = 2
-# A column that may be cut short is no help below this.
+# A column that may be cut is not cut to less than this, which would be of no use.
 MIN_SHORTENED = 24
-# A spreadsheet runs a cell that begins with one of these.
+# A spreadsheet treats a cell that begins with one of these as a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -73,7 +73,7 @@ def print_table(
 
 
 def print_padded(console: Console, renderable: RenderableType) -> None:
-    """Print what fills its lines with blanks; outside of a terminal, without those at their ends."""
+    """Print a renderable that pads its lines with blanks; outside of a terminal, strip those."""
     if console.is_terminal:
         console.print(renderable)
         return

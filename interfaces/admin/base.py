@@ -46,7 +46,7 @@ def clipped(text: str) -> SafeString:
 
 
 def code_block(text: str) -> SafeString:
-    """Return text as it was written; what scrolls can be reached by keyboard."""
+    """Return text as it was written, in a block that keyboards can reach and scroll."""
     return format_html('<pre class="queue-code" tabindex="0">{}</pre>', text)
 
 
@@ -69,7 +69,7 @@ class StrictListAdmin(ModelAdmin):
 
     # No sorting by column: without an index it would read the whole table.
     sortable_by: ClassVar[list[str] | tuple[str, ...] | None] = ()
-    # A count for each option of each filter would read the table once more each.
+    # No counts beside the filters' options: each would read the table once more.
     show_facets = admin.ShowFacets.NEVER
     # Searches for a whole term in place of Django's search by words; Unfold shows the search box
     # where `search_fields` is not empty.
@@ -181,7 +181,7 @@ class ReadOnlyAdmin(StrictListAdmin):
         """Return the row.
 
         Raises:
-            Http404: there is none (Django's admin would redirect to its index).
+            Http404: there is no such row (Django's admin would redirect to its index).
         """
         found: Model | None = super().get_object(request, object_id, from_field)
         if found is None:

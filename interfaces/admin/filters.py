@@ -27,12 +27,12 @@ SPANS: dict[str, tuple[str, timedelta]] = {
     "30d": ("Last 30 days", timedelta(days=30)),
 }
 
-# Of a period: no row is older or newer.
+# The first and the last year of a period; no row is older or newer.
 YEARS = (2000, 2999)
 
 
 class _TitledFilter(SimpleListFilter):
-    """A filter that is named by its title, and not "By" and its title, which need not follow."""
+    """A filter whose label is its title, without Django's "By", which does not suit every title."""
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
         """Name the field of Unfold's form."""
@@ -66,7 +66,7 @@ class ChoiceFilter(_TitledFilter, DropdownFilter):
         """Return the rows that match the chosen value.
 
         Raises:
-            ParameterRefused: it is not offered.
+            ParameterRefused: the value is not offered.
         """
         value = self.value()
         if not value:

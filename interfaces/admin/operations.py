@@ -35,7 +35,7 @@ CHANGED_MEANWHILE = (
     "This changed after you opened the page; nothing was done. Look again, then send it once more."
 )
 
-# What the forms show in place of Django's widgets.
+# Unfold's widgets, which the forms use in place of Django's.
 WIDGETS: dict[type[forms.Widget], type[forms.Widget]] = {
     forms.CheckboxInput: UnfoldBooleanSwitchWidget,
     forms.NumberInput: UnfoldAdminIntegerFieldWidget,
@@ -51,7 +51,7 @@ Variant = Literal["primary", "default", "danger"]
 class OperationRefused(Exception):
     """The operation is not possible; `messages` are about one field of the form, or all of it.
 
-    `by_field` holds messages about several, those about all of it under None.
+    `by_field` maps several fields to their messages; the key None is for the form as a whole.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class TimeAnswer(forms.DateTimeField):
 
 
 class OperationForm(forms.Form):
-    """The form of an operation; without fields it asks for confirmation alone."""
+    """The form of an operation; without fields it only asks for confirmation."""
 
     def __init__(
         self, data: Mapping[str, Any] | None = None, *, request: HttpRequest, row: Any = None
@@ -96,7 +96,7 @@ class OperationForm(forms.Form):
                 field.widget = _in_unfolds_style(field.widget)
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Set what depends on the user or on the row, which is None on a list's page."""
+        """Set up the fields for the user and the row; `row` is None on a list's page."""
 
 
 def _in_unfolds_style(plain: forms.Widget) -> forms.Widget:
@@ -125,11 +125,11 @@ def _empty(_: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """An operation on one row, or on a list; there every `row` is None.
+    """An operation on one row, or on a list; for a list every `row` is None.
 
     `perform` is called with the row, unless it is None, with the form's cleaned data as keyword
-    arguments, and with the actor as `by`. It raises OperationRefused, and what it returns is the
-    `row` of a list operation's `report`.
+    arguments, and with the actor as `by`. It may raise OperationRefused. The `report` of a list
+    operation gets its return value in place of the row.
     """
 
     # Part of the address, and text of the button.
@@ -137,31 +137,31 @@ class Operation:
     label: str
     icon: str
     variant: Variant = "default"
-    # The lowest role in the row's firm that may do it.
+    # The lowest role in the row's firm that allows the operation.
     role: str = "operator"
     form: type[OperationForm] = ReasonForm
-    # What it will do to the row.
+    # What the operation will do to the row, for the page that asks.
     effect: str | Callable[[Any], str]
-    # Why the row's state does not allow it; empty when it does.
+    # Why the row's state does not allow the operation; empty if it does.
     obstacle: Callable[[Any], str] = _empty
     # The part of the row's state that the user's decision depends on.
     seen: Callable[[Any], str] = _empty
     perform: Callable[..., Any]
-    # What was done, as the next page says it.
+    # The message on the next page that says what was done.
     report: Callable[[Any], str]
 
     def run(self, row: Any, answers: Answers, by: Any) -> Any:
-        """Perform it in a transaction: a refusal leaves nothing half done.
+        """Perform the operation in a transaction, so that a refusal leaves nothing half done.
 
         Raises:
-            OperationRefused: it is not possible, or not with these answers.
+            OperationRefused: the operation is not possible, or not with these answers.
         """
         target = () if row is None else (row,)
         with transaction.atomic():
             return self.perform(*target, **answers, by=by)
 
     def effect_on(self, row: Any) -> str:
-        """Return what it will do to this row."""
+        """Return what the operation will do to this row."""
         return self.effect if isinstance(self.effect, str) else self.effect(row)
 
 
@@ -256,7 +256,7 @@ class OperationsAdmin(ReadOnlyAdmin):
     def respond(
         self, request: HttpRequest, operation: Operation, row: Any, made: Any
     ) -> HttpResponse:
-        """Say what was done, and return to the row's page, or to the list where there is none."""
+        """Say what was done, and return to the row's page, or to the list if the row is gone."""
         left = None if row is None else self.model.objects.filter(pk=row.pk).first()
         messages.success(request, operation.report(made if row is None else left or row))
         return HttpResponseRedirect(self._back(None if self.returns_to_list else left))
@@ -271,7 +271,7 @@ class OperationsAdmin(ReadOnlyAdmin):
         return row
 
     def lock_row(self, row: Any) -> Any:
-        """Return the row as it is now, locked until the end of the request; None: it is gone."""
+        """Return the row as it is now, locked until the end of the request; None if it is gone."""
         return self.model.objects.select_for_update(no_key=True).filter(pk=row.pk).first()
 
     def _page(

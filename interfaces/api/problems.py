@@ -70,8 +70,8 @@ def _sendable(text: str) -> str:
 
 
 def answer_with_problem(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Answer for DRF; None for what is a bug here: Django logs that and answers 500."""
-    # Its module reads the default parsers, which raise what is defined here.
+    """Answer for DRF; None for an unexpected error, which Django logs and answers with 500."""
+    # Imported here, because its module loads the default parsers, which import this module.
     from rest_framework.views import exception_handler
 
     answer = exception_handler(error, context)
@@ -98,7 +98,7 @@ def _describe(error: APIException) -> Problem:
 
 
 def _faults_in(details: Any, field: str = "") -> Iterator[Fault]:
-    """Flatten what DRF nests: a list of faults, or such lists by field."""
+    """Flatten DRF's nested details: lists of faults, or mappings of fields to such lists."""
     if isinstance(details, list):
         for item in details:
             yield from _faults_in(item, field)

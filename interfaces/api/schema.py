@@ -111,7 +111,7 @@ class StrictSerializerSchema(OpenApiSerializerExtension):  # type: ignore[no-unt
 
     def map_serializer(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
         """Return the schema of the body."""
-        # Untyped and private, and what its documentation tells extensions to call.
+        # Untyped and private, but drf-spectacular's documentation tells extensions to call it.
         plain = auto_schema._map_serializer  # noqa: SLF001
         schema = plain(self.target, direction, bypass_extensions=True)  # type: ignore[no-untyped-call]
         return {**schema, "additionalProperties": False}
@@ -142,10 +142,10 @@ def operation(
     file_type: str = "",
     may_conflict: bool = False,
 ) -> Callable[[F], F]:
-    """Describe a method of a view; the refusals every operation shares are added.
+    """Describe a method of a view, and add the refusals that all operations share.
 
-    `file_type` is the media type of an answer that is a file; `may_conflict` adds the 409 that
-    operations with a body have anyway.
+    `file_type` is the media type of an answer that is a file; `may_conflict` adds a 409, which
+    operations with a body have without it.
 
     The view reads the parameters of `query`.
     """

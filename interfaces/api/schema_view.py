@@ -13,18 +13,18 @@ class SchemaView(SpectacularAPIView):
     """The OpenAPI document: YAML, or JSON by Accept or `?format=json`."""
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
-        """Choose by `format` where it is given.
+        """Choose the renderer by the parameter `format`, if it is given.
 
         Raises:
             ValidationError: there is no such format.
         """
         wanted = request.query_params.get("format")
         if force:
-            # A refusal is JSON, as everywhere.
+            # `force` is set for a refusal, which is JSON as everywhere.
             wanted = "json"
         if wanted is None:
             return super().perform_content_negotiation(request, force)
-        # The later ones have the media types that browsers and tools know.
+        # From the end: the later renderers have the media types that browsers and tools know.
         for renderer in reversed(self.get_renderers()):
             if renderer.format == wanted:
                 return renderer, renderer.media_type

@@ -49,7 +49,7 @@ class QuerySerializer(StrictSerializer):
         if repeated:
             fault = serializers.ErrorDetail("Give this once.", "repeated")
             raise serializers.ValidationError({name: [fault] for name in repeated})
-        # A plain dict: DRF would take an empty value in a QueryDict for a missing one.
+        # A plain dict, because DRF takes an empty value in a QueryDict for a missing one.
         serializer = cls(data=parameters.dict())
         serializer.is_valid(raise_exception=True)
         return dict(serializer.validated_data)
@@ -63,7 +63,7 @@ class TextField(serializers.CharField):
     """A JSON string, not a number or boolean; as the schema says, its spaces count as well."""
 
     def run_validation(self, data: Any = empty) -> Any:
-        """Refuse what is too long before it is trimmed."""
+        """Check the length before the text is trimmed."""
         if isinstance(data, str) and self.max_length is not None and len(data) > self.max_length:
             self.fail("max_length", max_length=self.max_length)
         return super().run_validation(data)
@@ -114,7 +114,7 @@ class MomentField(serializers.DateTimeField):
     default_error_messages = {"out_of_range": f"Give {YEARS}."}
 
     def __init__(self, **options: Any) -> None:
-        # Not the zone of the settings, which whoever calls does not know.
+        # Not the zone of the settings, which a caller of the API does not know.
         super().__init__(default_timezone=UTC, **options)
 
     def to_internal_value(self, value: Any) -> datetime:
