@@ -1,4 +1,4 @@
-"""Django's handle on the admin."""
+"""The configuration of the admin's app."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from django.core.checks import CheckMessage, Tags, register
 
 
 class AdminConfig(SimpleAdminConfig):
-    """The admin, whose pages `config.urls` loads: a worker starts a quarter faster without them."""
+    """The admin; only `config.urls` loads its pages, so a worker starts a quarter faster."""
 
     default = False
 
     def ready(self) -> None:
-        """Check the pages whenever everything is checked."""
+        """Register the checks of the pages, which `manage.py check` runs."""
         register(check_dependencies, Tags.admin)
         register(check_pages, Tags.admin)
 
 
 def check_pages(app_configs: Any, **options: Any) -> list[CheckMessage]:
-    """Report the faults of every page, also where nothing has loaded them yet."""
+    """Load every page, if nothing has yet, and report its faults."""
     admin.autodiscover()
     return list(check_admin_app(app_configs, **options))

@@ -8,7 +8,7 @@ from jobs.states import BatchState, BulkState, Category, CountedBy, Status
 
 REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        # First: its WWW-Authenticate is the one a 401 carries.
+        # First, because a 401 carries the WWW-Authenticate of the first class.
         "tenants.api.authentication.ApiKeyAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
@@ -78,7 +78,7 @@ OPENAPI_SETTINGS: dict[str, Any] = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_AUTHENTICATION": [],
     "SCHEMA_PATH_PREFIX": "/api/v1",
-    # From our own server: the documentation works without a network.
+    # Served by this process, so that the documentation works without the internet.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseBase
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
-# Answers that are no pages: JSON, metrics, redirects.
+# For answers that are no pages: JSON, metrics, redirects.
 NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 # The exceptions, each with what needs it:
 # script 'unsafe-inline', 'unsafe-eval': the admin's theme is built on Alpine, which evaluates
@@ -42,6 +42,6 @@ class ContentPolicyMiddleware:
 
 
 def _of_pages() -> str:
-    # A consent page on this machine, without https.
+    # In development Google's consent page may be on this machine, without https.
     base = settings.GOOGLE_OAUTH_BASE or settings.GMAIL_API_BASE
     return f"{PAGES} {base}" if base.startswith("http:") else PAGES

@@ -1,4 +1,4 @@
-"""How connections to PostgreSQL behave: what they prepare, when they give up."""
+"""Options of connections to PostgreSQL: when they prepare statements, when they give up."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-# The queue's hot statements are planned anew until they have been used this often on a connection.
+# psycopg prepares a statement when it was used this often on a connection; until then PostgreSQL
+# plans it anew each time.
 PREPARED_AT_USE = 3
 LONGEST_SILENCE_SECONDS = 10.0
-# After a silence there is time to connect anew before the lease is over.
+# A silence is given up after this part of the lease, so that a worker can reconnect in time.
 SILENCES_PER_LEASE = 3
 
 
@@ -34,7 +35,7 @@ def checked_name(database: dict[str, Any]) -> dict[str, Any]:
     """Return the database's settings if they name one, or a service of libpq's that does.
 
     Raises:
-        ValueError: they name none.
+        ValueError: the settings name neither.
     """
     if not database["NAME"] and "service" not in database.get("OPTIONS", {}):
         raise ValueError("must name a database, as in postgres://user@host/name")
@@ -45,7 +46,7 @@ def listen_address(text: str) -> str:
     """Return the address that LISTEN connects to, `off`, or nothing.
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: the text is none of these.
     """
     address = text.strip()
     if address != "off":

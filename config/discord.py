@@ -12,7 +12,7 @@ def public_key(text: str) -> str:
     """Return an application's public key, as Discord shows it; empty for none.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no public key.
     """
     if text and not KEY.fullmatch(text.lower()):
         raise ValueError("must be the 64 hexadecimal digits of the application's public key")
@@ -23,7 +23,7 @@ def users(text: str) -> tuple[tuple[str, str], ...]:
     """Return pairs of a Discord user's id and Mailroom's user name, from `ID=NAME,ID=NAME`.
 
     Raises:
-        ValueError: an entry is neither.
+        ValueError: an entry does not have this form.
     """
     found = []
     for entry in filter(None, (part.strip() for part in text.split(","))):

@@ -1,4 +1,4 @@
-"""How mail leaves: to the console, or through an SMTP server named by a URL."""
+"""How mail is sent: to the console, or through an SMTP server named by a URL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
 CONSOLE = "console://"
-# By scheme, the port where none is given. STARTTLS is asked for by `smtp+tls`.
+# The default port by scheme. `smtp+tls` means STARTTLS.
 _PORTS = {"smtp": 25, "smtp+tls": 587, "smtp+ssl": 465}
 _BACKENDS = "django.core.mail.backends"
 
@@ -37,7 +37,7 @@ def parse_email_url(url: str) -> Email:
     """Return what `smtp+tls://USER:PASSWORD@HOST:PORT` says; user and password are URL-encoded.
 
     Raises:
-        ValueError: it cannot be used; the text repeats nothing of it.
+        ValueError: the URL cannot be used; the message quotes nothing of it, as it has a password.
     """
     if url == CONSOLE:
         return Email(f"{_BACKENDS}.console.EmailBackend")
@@ -70,7 +70,7 @@ def check_sender(sender: str) -> str:
     """Return the sender of our mail, `ADDRESS` or `NAME <ADDRESS>`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no sender.
     """
     try:
         validate_email(parseaddr(sender)[1])

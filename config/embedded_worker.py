@@ -1,9 +1,9 @@
-"""Runs `runworker` beside the web process, for installations that have one process to start.
+"""Runs `runworker` beside the web process, for hosts on which only one process can be started.
 
 With EMBEDDED_WORKER set, the first web process on a machine to get a lock in VAR_DIR starts the
-worker as a process of its own, so that nothing a handler does ends the web process. The others wait
-for the lock: should the first one end, its worker is told to end, and another takes over. Several
-machines have a worker each, as several workers always may.
+worker as a separate process, so that no handler can end the web process. The other web processes
+wait for the lock: if the first one ends, its worker is told to end, and another web process starts
+one. With several machines each has a worker, which is fine, as any number of workers may run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import structlog
 from django.conf import settings
 
 LOCK_FILE = "embedded-worker.lock"
-# Between two tries to get the lock.
+# Seconds between two tries to get the lock.
 RETRY_SECONDS = 1.0
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
@@ -33,13 +33,13 @@ _log = structlog.get_logger("config")
 
 
 def start() -> None:
-    """Have the worker run as long as this process does, if EMBEDDED_WORKER says so."""
+    """If EMBEDDED_WORKER is set, run the worker for as long as this process runs."""
     if settings.EMBEDDED_WORKER:
         EmbeddedWorker(Path(settings.VAR_DIR)).start()
 
 
 class EmbeddedWorker:
-    """The worker of this process, or its place in the queue for being the one that has it."""
+    """The worker of this process, which is started when the process gets the machine's lock."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -59,7 +59,7 @@ class EmbeddedWorker:
 
     def _run(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        # Never closed: the lock lasts as long as the process.
+        # Never closed, so that the lock lasts as long as the process.
         lock = os.open(self._folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
         while not self._is_locked(lock):
             if self._ends.wait(RETRY_SECONDS):
@@ -76,7 +76,8 @@ class EmbeddedWorker:
     def _keep_running(self) -> None:
         pause = FIRST_PAUSE_SECONDS
         while not self._ends.is_set():
-            # The kernel tells it of the death of the thread that starts it: this one.
+            # Started in this lasting thread, because the kernel signals the worker as soon as the
+            # thread that started it ends.
             self._process = subprocess.Popen([sys.executable, "-m", "config.embedded_worker"])
             code = self._process.wait()
             if self._ends.wait(pause):

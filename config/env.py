@@ -31,7 +31,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 LOCAL_SENDER = "mailroom@localhost"
 LOOPBACK_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 DATABASE_SCHEMES = ("postgres://", "postgresql://", "sqlite:///")
-# A scheme, a host, which may begin with a wildcard, and a port.
+# A scheme, a host that may begin with a wildcard, and a port.
 ORIGIN = r"https?://(\*\.)?[A-Za-z0-9.\-\[\]:]+"
 HOST_AND_PORT = r"([a-z0-9.\-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
 HEADER_AND_VALUE = r"[A-Za-z][A-Za-z0-9-]*=[!-~]+"
@@ -84,7 +84,7 @@ def _truth(name: str, default: str = "false") -> bool:
 
 
 def _listed(name: str) -> list[str]:
-    """Return what stands between commas, without the blanks around it."""
+    """Return the parts of a comma-separated list, without blanks around them."""
     return [one.strip() for one in _text(name).split(",") if one.strip()]
 
 
@@ -101,7 +101,7 @@ def _list_of(name: str, pattern: str, what: str) -> list[str]:
 
 
 def _proxy_header() -> tuple[str, str] | None:
-    """Return the key of `request.META` and the value that tell of a request made over TLS."""
+    """Return the key of `request.META`, and its value for requests that were made over TLS."""
     form = "HEADER=VALUE, as in X-Forwarded-Proto=https"
     raw = _matching("SECURE_PROXY_SSL_HEADER", HEADER_AND_VALUE, form)
     if not raw:
@@ -122,14 +122,14 @@ def _sender() -> str:
 
 
 def _var_dir() -> Path:
-    # Empty means unset: the keys that are kept there would lie among the code.
+    # Empty means unset; otherwise generated keys would be stored in the current folder.
     var_dir = Path(_text("VAR_DIR") or BASE_DIR / "var")
     var_dir.mkdir(parents=True, exist_ok=True)
     return var_dir
 
 
 def _database() -> dict[str, Any]:
-    # Empty means unset: `DATABASE_URL= make …` chooses the default.
+    # Empty means unset, so that `DATABASE_URL= make …` chooses the default.
     url = _text("DATABASE_URL") or f"sqlite:///{_var_dir() / 'mailroom.sqlite3'}"
     if not url.startswith(DATABASE_SCHEMES):
         raise EnvironmentInvalid("DATABASE_URL", f"must start with {' or '.join(DATABASE_SCHEMES)}")
@@ -149,7 +149,7 @@ def _secret_key() -> str:
 def _field_encryption_keys() -> tuple[str, ...]:
     """Return FIELD_ENCRYPTION_KEYS, or a generated key kept under var/ while only loopback is served.
 
-    A service that answers to more, and connects no mailbox to Google, needs none.
+    A service with other hosts in ALLOWED_HOSTS needs no key as long as it does not use Google.
     """
     keys = tuple(_listed("FIELD_ENCRYPTION_KEYS"))
     if not keys and set(_allowed_hosts()) <= set(LOOPBACK_HOSTS):
@@ -170,7 +170,7 @@ def _gmail_backend() -> str:
 
 
 def _google_client() -> tuple[str, str]:
-    """Return the OAuth client's id and secret; both empty where Google is not used."""
+    """Return the OAuth client's id and secret, which may be empty if Google is not used."""
     client = (_text("GOOGLE_CLIENT_ID"), _text("GOOGLE_CLIENT_SECRET"))
     if _gmail_backend() == "google":
         for name, value in zip(("GOOGLE_CLIENT_ID", "GOOGLE_CLIENT_SECRET"), client, strict=True):
@@ -295,6 +295,6 @@ def read_env() -> Env:
     environ.Env.read_env(str(BASE_DIR / ".env"))
     env = Env()
     if f"{env.gmail_api_base} {env.google_oauth_base}".count("http://"):
-        # The library takes plain http, here of a loopback address, only when told so in this way.
+        # oauthlib accepts plain http, here to a loopback address, only with this variable.
         os.environ["OAUTHLIB_INSECURE_TRANSPORT"] = "1"
     return env

@@ -8,7 +8,7 @@ from django.http import HttpRequest, JsonResponse
 
 from jobs.queries.doctor.snapshots import is_pinned, oldest_snapshot
 
-# Only the doctor names the holder, to platform staff.
+# The holder is not named here; the queue doctor names it to platform staff.
 PINNED = "an old snapshot keeps vacuum from cleaning up; see the queue doctor"
 
 
@@ -20,7 +20,7 @@ def healthz(_: HttpRequest) -> JsonResponse:
 def readyz(_: HttpRequest) -> JsonResponse:
     """Answer 200 when the database is there and fully migrated, else 503 with the reason.
 
-    A pinned snapshot is only a warning: it would last without this process too.
+    A pinned snapshot is only a warning: taking this process out of service would not end it.
     """
     try:
         executor = MigrationExecutor(connection)

@@ -1,4 +1,4 @@
-"""Which language model is asked, as the environment says."""
+"""Reads from the environment which language model is used."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class LLM(NamedTuple):
     model: str
     base_url: str
     api_key: str
-    # Dollars a million tokens, in and out.
+    # Dollars for a million tokens, input and output.
     prices: tuple[float, float]
     daily_budget: float
 
 
 def read_llm(text: Callable[[str], str]) -> LLM:
-    """Return the model; `text` reads a variable, empty where it is not set.
+    """Return the model; `text` returns a variable's value, "" if it is not set.
 
     Raises:
         EnvironmentInvalid: a value cannot be used, a provider has no model or key, or a budget has

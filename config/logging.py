@@ -62,7 +62,7 @@ def _render_console(logger: WrappedLogger, name: str, event: EventDict) -> str:
     """Return the line as `key=value` pairs, an error with its traceback."""
     if event.keys() & {"exc_info", "exception", "stack"}:
         return _console_traceback(logger, name, event)
-    # The representation of an enum's value is not the value's.
+    # As plain strings, because the repr of an enum's member is not that of its value.
     plain = {key: str(one) if isinstance(one, str) else one for key, one in event.items()}
     return _console_line(logger, name, plain)
 
@@ -88,7 +88,7 @@ class LineFormatter(structlog.stdlib.ProcessorFormatter):
         """Return the line or lines."""
         line: object = record.msg
         if isinstance(line, Line):
-            # The fields are attributes of the record, which end up in the line as they are.
+            # Only the event: the fields are attributes of the record, which the line gets anyway.
             record = copy(record)
             record.msg = line.event
         if not isinstance(record.msg, Lines):
@@ -104,7 +104,7 @@ class LineFormatter(structlog.stdlib.ProcessorFormatter):
 
 
 def _console_attempts(common: dict[str, str], attempts: FinishedAttempts) -> Iterable[str]:
-    """Return the lines as `key=value` pairs; one template for all of a kind."""
+    """Return the lines as `key=value` pairs, made from one template for each kind of attempt."""
     fields = " ".join(f"{name}=%r" for name in FinishedAttempt._fields)
     for kind, same in attempts.items():
         known = {**common, **kind._asdict()}
@@ -151,7 +151,7 @@ def logging_config(log_format: str, level: str) -> dict[str, Any]:
                 name: {"level": "WARNING"}
                 for name in ("anthropic", "openai", "httpx2", "httpcore2")
             },
-            # It logs tokens at DEBUG.
+            # requests_oauthlib logs tokens at DEBUG.
             "requests_oauthlib": {"level": "WARNING"},
         },
     }

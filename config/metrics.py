@@ -85,7 +85,7 @@ class QueueCollector(Collector):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WatchCollector(Collector):
-    """Exports Gmail's watches by state, and the age of the last push; nothing where none are used."""
+    """Exports Gmail's watches by state, and the age of the last push; nothing without watches."""
 
     watches: Mapping[str, int]
     push_age: float | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from config.errors import EnvironmentInvalid
 from interfaces.moments import least_of, most_of
 
-# More than enough for a number that is too large; Python refuses to read thousands.
+# Longer numbers are cut to this: they are too large anyway, and Python refuses thousands of digits.
 MOST_DIGITS = 20
 
 
@@ -13,7 +13,7 @@ def whole_number(name: str, raw: str, least: float) -> int:
     """Return the variable's whole number.
 
     Raises:
-        EnvironmentInvalid: it is none, or of no use.
+        EnvironmentInvalid: the value is no whole number, or out of range.
     """
     least = max(least, least_of(name))
     if not (raw.isascii() and raw.isdigit() and int(raw[:MOST_DIGITS]) >= least):
@@ -25,7 +25,7 @@ def number_of_use(name: str, raw: str) -> float:
     """Return the variable's number.
 
     Raises:
-        EnvironmentInvalid: it is none, or of no use.
+        EnvironmentInvalid: the value is no number, or out of range.
     """
     try:
         value = float(raw)

@@ -20,7 +20,7 @@ Handler = Callable[..., HttpResponse]
 
 
 def _bad_request_page(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer 400; to a form that is too large, 413 with its size and the limit."""
+    """Answer 400; for a form that is too large, 413 with its size and the limit."""
     if not isinstance(exception, RequestDataTooBig):
         return defaults.bad_request(request, exception)
     sizes = {

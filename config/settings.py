@@ -20,7 +20,7 @@ CSRF_COOKIE_SECURE = ENV.secure_cookies
 SESSION_COOKIE_SECURE = ENV.secure_cookies
 SECURE_PROXY_SSL_HEADER = ENV.secure_proxy_ssl_header
 SECURE_SSL_REDIRECT = ENV.secure_ssl_redirect
-# Probes and scrapes reach the process itself, without the proxy's TLS.
+# Probes and scrapes connect to the process itself, without the proxy's TLS.
 SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
 SECURE_HSTS_SECONDS = ENV.secure_hsts_seconds
 SECURE_HSTS_INCLUDE_SUBDOMAINS = ENV.secure_hsts_include_subdomains
@@ -83,12 +83,13 @@ if ENV.database["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
-        # Four times the default between checkpoints (16 MB): a batch alone writes over a thousand pages.
+        # 4,000 pages (16 MB) between checkpoints, four times the default, because a single batch
+        # writes over a thousand.
         "init_command": (
             "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=4000;"
         ),
     }
-    # A file, since the tests' worker processes must see the same rows.
+    # A file, because the tests' worker processes must see the same rows.
     DATABASES["default"]["TEST"] = {"NAME": str(ENV.var_dir / "test.sqlite3")}
 else:
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
@@ -96,7 +97,7 @@ else:
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
     # Options in DATABASE_URL take precedence.
     DATABASES["default"]["OPTIONS"] = {
-        # With LISTEN_DATABASE_URL set, this may be a pooler, which forgets prepared statements.
+        # With LISTEN_DATABASE_URL set, this may be a pooler, which loses prepared statements.
         "prepare_threshold": None if ENV.listen_database_url else PREPARED_AT_USE,
         **silence_options(ENV.job_lease_seconds),
         **ENV.database.get("OPTIONS", {}),
@@ -113,7 +114,7 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 
-# Functions of any app's `@task` run on the queue; every queue name is fine.
+# Functions with `@task` in any app run on the queue; any queue name is allowed.
 TASKS = {"default": {"BACKEND": "jobs.tasks_backend.MailroomBackend", "QUEUES": []}}
 
 LANGUAGE_CODE = "en-gb"
@@ -152,7 +153,7 @@ ALERT_QUIET_MINUTES = ENV.alert_quiet_minutes
 ALERT_UNREVIEWED_HOURS = ENV.alert_unreviewed_hours
 ALERT_AGE_INTERVAL_MINUTES = ENV.alert_age_interval_minutes
 EMBEDDED_WORKER = ENV.embedded_worker
-# The application's users are Django's own: their pages record changes in the audit log.
+# The application uses Django's own users; these admin pages record changes in the audit log.
 TENANTS_USER_ADMIN = True
 REQUIRE_RLS = ENV.require_rls
 TRUSTED_PROXIES = ENV.trusted_proxies

@@ -16,7 +16,7 @@ _log = structlog.get_logger("tenants")
 
 
 def load_pages() -> None:
-    """Load every page and endpoint now, not with the first request: what is broken never starts."""
+    """Load every page and endpoint now, so that broken code keeps the process from starting."""
     import_module(settings.ROOT_URLCONF)
 
 
@@ -24,9 +24,9 @@ def check_rls() -> None:
     """Log faults of row level security; with REQUIRE_RLS, refuse to start.
 
     Raises:
-        ImproperlyConfigured: REQUIRE_RLS is set, and there is a fault or no answer.
+        ImproperlyConfigured: REQUIRE_RLS is set, and there is a fault or the database is away.
     """
-    # In a thread of its own: ASGI servers load the application inside their event loop.
+    # In a thread of its own, because ASGI servers load the application inside their event loop.
     with ThreadPoolExecutor(1) as executor:
         executor.submit(_check).result()
 
@@ -42,5 +42,5 @@ def _check() -> None:
         # The process serves requests once the database is back; until then /readyz reports it.
         _log.warning("tenants.rls_unchecked", error=type(error).__name__)
     finally:
-        # Servers fork after they have loaded the application; processes cannot share a connection.
+        # Servers may fork after loading the application, and processes cannot share a connection.
         connection.close()

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse
 
-# Title, icon, and the model whose list it opens, or a page of its own.
+# The title, the icon, and the model whose list the entry opens, or the name of a page.
 _SECTIONS = {
     "Queue": [
         ("Jobs", "list_alt", "jobs.JobQueue"),
@@ -104,7 +104,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _mark_active(path: str, items: list[dict[str, Any]]) -> None:
-    """Mark the one page that was opened: the address of the triage board begins as that of a list."""
+    """Mark the entry of the opened page: the longest match, as a list's address begins others."""
     opened = max(
         (item["link"] for item in items if path.startswith(item["link"])), key=len, default=""
     )

@@ -1,4 +1,4 @@
-"""Where each address leads."""
+"""The URLs of the service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mail.api.discord import discord_button
 from mail.api.push import gmail_push
 from tenants.admin.login import login
 
-# Before anything asks the site what there is.
+# The pages must be registered before `admin.site.urls` is read below.
 admin.autodiscover()
 
 handler400 = "config.problems.bad_request"
@@ -33,7 +33,8 @@ urlpatterns = [
     path("metrics", metrics, name="metrics"),
     path("admin/queue-doctor/", admin.site.admin_view(queue_doctor), name="queue-doctor"),
     path("admin/login/", login),
-    # "View on site": no row has a page there, and Django's view fails at an id that is no UUID.
+    # Django's "View on site" is replaced: no row has a public page, and the view fails at an id
+    # that is no UUID.
     re_path("^admin/r/", page_not_found, {"exception": Http404()}),
     path("admin/", admin.site.urls),
     path(

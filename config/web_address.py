@@ -8,10 +8,12 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 def parse_web_address(text: str) -> str:
-    """Return it without its last slash; plain http is for this machine alone: tokens go there.
+    """Return the address without its last slash.
+
+    Plain http is allowed only for this machine, because tokens are sent to the address.
 
     Raises:
-        ValueError: it cannot be used.
+        ValueError: the address cannot be used.
     """
     address = text.rstrip("/")
     parts = urlsplit(address)

@@ -1,4 +1,4 @@
-"""Times as operators compare them with logs: to the second, with their zone."""
+"""Times to the second, with their zone, so that operators can compare them with logs."""
 
 from __future__ import annotations
 
