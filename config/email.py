@@ -34,7 +34,7 @@ class Email:
 
 
 def parse_email_url(url: str) -> Email:
-    """Return what `smtp+tls://USER:PASSWORD@HOST:PORT` says; user and password are URL-encoded.
+    """Return the settings in `smtp+tls://USER:PASSWORD@HOST:PORT`, URL-encoded user and password.
 
     Raises:
         ValueError: the URL cannot be used; the message quotes nothing of it, as it has a password.

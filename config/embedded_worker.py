@@ -52,7 +52,7 @@ class EmbeddedWorker:
         threading.Thread(target=self._run, name="embedded-worker", daemon=True).start()
 
     def stop(self) -> None:
-        """Tell the worker to end; it finishes what runs within its grace period."""
+        """Tell the worker to end; it finishes its running jobs within its grace period."""
         self._ends.set()
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()

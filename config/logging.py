@@ -76,7 +76,7 @@ def _to_json(event: EventDict, **_: object) -> str:
 
 
 class LineFormatter(structlog.stdlib.ProcessorFormatter):
-    """Writes a record as one line, or as the `Lines` that it stands for, by `render_attempts`."""
+    """Writes a record as one line, or one of `Lines` as several, by `render_attempts`."""
 
     writes_lines = True
 

@@ -1,1 +1,1 @@
-"""Base classes of admin pages, REST views, commands and JSON columns. Imports no app of ours."""
+"""Base classes of admin pages, REST views, commands and JSON columns; imports no other app."""

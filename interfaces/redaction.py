@@ -85,9 +85,9 @@ def is_secret_key(key: str) -> bool:
     """Say whether the value of a key with this name is hidden, as it is in error texts.
 
     That is any name which ends in password, passwd, secret, token, api_key, authorization,
-    private_key or cookie: api_token, clientSecret, DB_PASSWORD. page_token, lease_token and their
-    like are none. Wider than the exact names (`SECRET_KEYS`) that a payload is refused for: a
-    stored job whose type has such a field must still run.
+    private_key or cookie: api_token, clientSecret, DB_PASSWORD; but not page_token, lease_token and
+    the like. These are more than the exact names (`SECRET_KEYS`) for which a payload is refused,
+    because a stored job whose type has such a field must still run.
     """
     return bool(_HIDDEN_KEY.search(key)) and not _SHOWN_KEY.search(key)
 

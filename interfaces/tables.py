@@ -135,7 +135,7 @@ class Writable(Protocol):
 
 
 def write_csv(file: Writable, fields: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a line of the fields' names, and one line for each row; what is nested, as JSON."""
+    """Write a line of the fields' names, and one line for each row; nested values as JSON."""
     names = list(fields)
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(names)

@@ -20,7 +20,7 @@ def parameters(listing: str) -> QueryDict:
 
 
 def ids(text: str) -> list[UUID]:
-    """Return the ids in a space-separated list, each once; what is no id is left out."""
+    """Return the ids in a space-separated list, each once; words that are no id are left out."""
     found: dict[UUID, None] = {}
     for word in text.split():
         try:

@@ -188,7 +188,7 @@ def _searched(run: BulkRun) -> str:
 
 
 def _listing(run: BulkRun, **filters: str) -> str:
-    """Return the address of the list of what the run changes."""
+    """Return the address of the list whose rows the run changes."""
     return list_url(
         "deadletterqueue" if run.operation in OF_DEAD_LETTERS else "jobqueue", **filters
     )

@@ -65,7 +65,7 @@ def range_named(name: str) -> Range:
     """Return the range of this name; empty means the default.
 
     Raises:
-        BadRequest: there is none.
+        BadRequest: there is no such range.
     """
     if (name or DEFAULT_RANGE) not in RANGES:
         raise BadRequest(f"range: it is one of {', '.join(RANGES)}")

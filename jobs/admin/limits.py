@@ -37,7 +37,7 @@ COUNTED_BY_ONE_FIRM = COUNTED_BY[:-1]
 
 
 class RateForm(OperationForm):
-    """How many jobs may start in how many seconds: as it is and as it should be."""
+    """How many jobs may start in how many seconds; begins with the rate in force."""
 
     amount = forms.IntegerField(
         label="Starts",
@@ -105,7 +105,7 @@ def where(row: Pause | RateLimit | NotificationEndpoint) -> str:
 
 
 class LimitAdmin(TenantOperationsAdmin):
-    """A list whose rows may hold for every firm; platform staff alone changes those."""
+    """A list whose rows may apply to every firm; only platform staff may change those."""
 
     firm_columns = ("where",)
     returns_to_list = True

@@ -70,7 +70,7 @@ class NewEndpointForm(FirmChoiceForm):
 
 
 class ChangeEndpointForm(OperationForm):
-    """Where to send, and what; as it is and as it should be."""
+    """Where to send, and what; begins with the endpoint's present values."""
 
     name = forms.CharField(max_length=MAX_NAME_LENGTH)
     target = forms.CharField(max_length=MAX_TARGET_LENGTH)

@@ -48,7 +48,7 @@ class PayloadField(forms.CharField):
 
 
 class PayloadForm(OperationForm):
-    """The payload of a job, as it is and as it should be."""
+    """The payload of a job, to be edited."""
 
     payload = PayloadField(
         help_text="Checked against the schema of its type. What changes is kept in the audit log. "
@@ -66,7 +66,7 @@ class PayloadForm(OperationForm):
 
 
 class JobChangesForm(PayloadForm):
-    """The payload and priority of a job, as they are and as they should be."""
+    """The payload and priority of a job, to be edited."""
 
     priority = forms.TypedChoiceField(required=False, coerce=int, empty_value=None)
 

@@ -95,7 +95,7 @@ class NewScheduleForm(FirmChoiceForm, TimetableForm):
 
 
 class ChangeScheduleForm(TimetableForm, OptionalReasonForm):
-    """A schedule's timetable and payload, as they are and as they should be."""
+    """A schedule's timetable and payload, to be edited."""
 
     field_order = (*TimetableForm.base_fields, "reason")
 

@@ -102,7 +102,7 @@ class Subcommand:
                 _print(command, result)
 
     def _execute_each(self, command: JsonCommand, options: Options, ids: Sequence[str]) -> None:
-        """Run the subcommand for each id in a transaction of its own; a refusal stops no other."""
+        """Run the subcommand for each id in its own transaction; a refusal does not stop others."""
         done: list[object] = []
         refused: list[tuple[str, CommandRefused]] = []
         for one in ids:

@@ -83,7 +83,7 @@ class Totals:
     count: int
     causes: Sequence[Cause]
     more_causes: int
-    # Each firm's slug and number of rows, save for firms that are gone.
+    # Each firm's slug and number of rows, without firms that are gone.
     firms: Sequence[tuple[str, int]]
 
 

@@ -48,7 +48,7 @@ def filter_jobs(
     """Narrow `jobs` to those that meet every filter; None filters nothing.
 
     Raises:
-        FilterInvalid: nobody in scope is the `user`.
+        FilterInvalid: no user in scope has the name `user`.
     """
     jobs = _equal(
         jobs,
@@ -84,7 +84,7 @@ def filter_dead_letters(
     """Narrow `rows` to those that meet every filter; None filters nothing.
 
     Raises:
-        FilterInvalid: nobody in scope is the `user`.
+        FilterInvalid: no user in scope has the name `user`.
     """
     rows = _equal(
         rows,

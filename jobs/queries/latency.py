@@ -26,8 +26,8 @@ MOST_SHORT = timedelta(hours=3)
 class Percentiles:
     """The p50, p95 and p99 of one measure, in seconds, and of how many attempts.
 
-    Within a bucket the times are taken as spread evenly; what is longer than the last bound counts
-    as the last bound.
+    The times in a bucket are taken to be spread evenly; a time beyond the last bound counts as that
+    bound.
     """
 
     attempts: int

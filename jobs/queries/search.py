@@ -80,7 +80,7 @@ def find_jobs(
     `readable` are the firms whose payloads the caller may read; None stands for all in scope.
 
     Raises:
-        FilterInvalid: nobody in scope is the `user`.
+        FilterInvalid: no user in scope has the name `user`.
         SearchInvalid: a qualifier is unknown, given twice, or has no valid value.
     """
     rows = filter_jobs(jobs, **filters)

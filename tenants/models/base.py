@@ -23,7 +23,7 @@ class TenantManager(models.Manager[M]):
         return rows if scope.firm_ids is None else rows.filter(firm_id__in=scope.firm_ids)
 
     def unscoped(self, reason: str) -> models.QuerySet[M]:
-        """Return rows of every firm, for the few places that look up by a unique id they hold."""
+        """Return rows of every firm, for the few places that look a row up by a unique id."""
         if not reason:
             raise ValueError("unscoped() needs a reason")
         return super().get_queryset()

@@ -32,7 +32,8 @@ class FirmManager(models.Manager["Firm"]):
     def system(self) -> Firm:
         """Return the reserved firm that owns jobs of no firm.
 
-        Migrations create it; a `flush`, as after each TransactionTestCase, takes it away.
+        Migrations create it. A `flush`, as after each TransactionTestCase, deletes it; then it is
+        created here.
         """
         return self.get_or_create(slug=SYSTEM_SLUG, defaults={"name": SYSTEM_NAME})[0]
 

@@ -18,7 +18,7 @@ from jobs.management.benchmarks.scenario import Figures, Plan, jain, percentile
 
 # How much a worker claims at once.
 BATCHES = (1, 10, 100, 500)
-# How often each firm is served, where that takes no more claims than MOST_CLAIMS.
+# How often each firm is served, unless that takes more than MOST_CLAIMS claims.
 ROUNDS = 2
 MOST_CLAIMS = 200
 HEAVY_AGE_SECONDS = 7_200
@@ -51,7 +51,7 @@ def _serve(batch: int, heavy: int, lights: int) -> dict[str, Any]:
             break
         rows.complete([one.job_id for one in claims])
         order += [one.firm_id for one in claims]
-    # The rest of the last batch is beyond what is measured.
+    # The rest of the last batch is not measured.
     order = order[:services]
     first = {firm_id: place for place, firm_id in reversed(list(enumerate(order, 1)))}
     waits = [place for firm_id, place in first.items() if firm_id != heavy]

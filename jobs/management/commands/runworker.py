@@ -47,7 +47,7 @@ class Command(BaseCommand):
         super().__init__(*arguments, **options)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take what to serve, how much at a time, and when to end."""
+        """Add the options for what to serve, how much at a time, and when to end."""
         add_serving(parser)
         add_ending(parser)
         add_processes(parser)

@@ -32,7 +32,7 @@ def store_finished(
     failed_as: Status,
     now: datetime,
 ) -> list[JobQueue]:
-    """Store finished jobs in the scope of their firm, in one statement a table; return them.
+    """Store finished jobs in the scope of their firm, with one statement a table; return them.
 
     Failed ones become dead letters if `failed_as` says so and their payload could run here.
     """
@@ -141,7 +141,7 @@ def _error(row: LegacyRow) -> tuple[str, str]:
 
 
 def _result(row: LegacyRow) -> Any:
-    """Return a result as it may be shown: an object, without secrets; None where there is none."""
+    """Return a row's result as an object without secrets; None if there is none to be kept."""
     text = row.raw.get("result")
     if not text or len(text) > MAX_RESULT_LENGTH:
         return None

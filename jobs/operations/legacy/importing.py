@@ -240,7 +240,7 @@ def _enqueue(rows: Sequence[LegacyRow], spec: ImportSpec, part: ImportReport) ->
 
 
 def _store(rows: Sequence[LegacyRow], spec: ImportSpec, part: ImportReport) -> dict[str, UUID]:
-    """Store what is over; return the jobs by row."""
+    """Store the finished rows as history; return the jobs by row."""
     stored = store_finished(
         rows,
         spec.firm.pk,

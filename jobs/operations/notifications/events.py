@@ -42,7 +42,7 @@ class Notice:
 
 
 def link_to(path: str) -> str:
-    """Return the address of an admin page; without SITE_URL its path alone."""
+    """Return the address of an admin page; without SITE_URL only its path."""
     return conf.site_url() + path
 
 

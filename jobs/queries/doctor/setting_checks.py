@@ -1,4 +1,4 @@
-"""What `manage.py check`, and each worker before it starts, says of the values of settings."""
+"""Checks of the values of settings, for `manage.py check` and each worker before it starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `manage.py check` says of the settings that the queue depends on."""
+"""Checks of Django's settings that the queue depends on, for `manage.py check`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Command(JsonCommand):
     help = "Encrypt every stored secret with the first of FIELD_ENCRYPTION_KEYS; safe to repeat."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the wish for a new key."""
+        """Add `--new-key`."""
         parser.add_argument(
             "--new-key", action="store_true", help="only print a random key, and change nothing"
         )
