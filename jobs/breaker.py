@@ -15,18 +15,12 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from jobs.errors import LONGEST_WAIT_SECONDS
+from jobs.retry import check_numbers
 from jobs.states import BreakerState
 
 MAX_COOLDOWN_SECONDS = 900.0
 # At most this many different failures are counted in a window; a new one replaces the rarest.
 MAX_FINGERPRINTS = 20
-
-_NUMBERS = (
-    ("failure_rate", int | float, "a number"),
-    ("min_attempts", int, "a whole number"),
-    ("window_seconds", int | float, "a number"),
-    ("cooldown_seconds", int | float, "a number"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +44,11 @@ class Breaker:
             TypeError: naming the attribute that is no number.
             ValueError: naming the attribute that is out of range.
         """
-        self._check_types()
+        check_numbers(
+            self,
+            whole=["min_attempts"],
+            real=["failure_rate", "window_seconds", "cooldown_seconds"],
+        )
         if not 0 < self.failure_rate <= 1:
             raise ValueError("failure_rate must be above 0 and at most 1")
         if self.min_attempts < 1:
@@ -61,12 +59,6 @@ class Breaker:
             raise ValueError(
                 f"cooldown_seconds must be above 0 and at most {MAX_COOLDOWN_SECONDS:g}"
             )
-
-    def _check_types(self) -> None:
-        for name, kind, what in _NUMBERS:
-            number = getattr(self, name)
-            if not isinstance(number, kind) or isinstance(number, bool):
-                raise TypeError(f"{name} must be {what}")
 
     def cooldown(self, trips: int) -> float:
         """Return the cooldown after the breaker opened `trips` times (from 1) in a row."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
@@ -10,12 +11,20 @@ from jobs.errors import LONGEST_WAIT_SECONDS
 
 Backoff = Literal["exponential", "linear", "fixed"]
 
-_NUMBERS = (
-    ("max_attempts", int, "a whole number"),
-    ("base_delay_seconds", int | float, "a number"),
-    ("max_delay_seconds", int | float, "a number"),
-    ("jitter", int | float, "a number"),
-)
+
+def check_numbers(policy: object, whole: Collection[str] = (), real: Collection[str] = ()) -> None:
+    """Check the types of these attributes, because not every project runs a type checker.
+
+    A bool is refused too, although it is an int.
+
+    Raises:
+        TypeError: naming the attribute that is no number.
+    """
+    for name in (*whole, *real):
+        kind, what = (int, "a whole number") if name in whole else (int | float, "a number")
+        number = getattr(policy, name)
+        if not isinstance(number, kind) or isinstance(number, bool):
+            raise TypeError(f"{name} must be {what}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +49,11 @@ class RetryPolicy:
             TypeError: naming the attribute that is no number.
             ValueError: naming the attribute that is out of range.
         """
-        self._check_types()
+        check_numbers(
+            self,
+            whole=["max_attempts"],
+            real=["base_delay_seconds", "max_delay_seconds", "jitter"],
+        )
         if not 1 <= self.max_attempts <= 32_767:
             raise ValueError("max_attempts must be from 1 to 32767")
         if self.backoff not in ("exponential", "linear", "fixed"):
@@ -52,13 +65,6 @@ class RetryPolicy:
             raise ValueError(f"max_delay_seconds must be {message}")
         if not 0 <= self.jitter < 1:
             raise ValueError("jitter must be at least 0 and below 1")
-
-    def _check_types(self) -> None:
-        # Not every project runs a type checker. A bool is refused too, although it is an int.
-        for name, kind, what in _NUMBERS:
-            number = getattr(self, name)
-            if not isinstance(number, kind) or isinstance(number, bool):
-                raise TypeError(f"{name} must be {what}")
 
     def delay_seconds(self, attempt: int, rng: Random) -> float:
         """Return the wait after failed attempt number `attempt` (from 1), in seconds.
