@@ -15,7 +15,7 @@ from django.db import connection
 from jobs.engine.current_job import current_job, in_event_loop
 from jobs.engine.transactions import reading
 from jobs.engine.wakeup import on_settled
-from jobs.errors import NotSettled, UnknownJob, WrongPlace
+from jobs.errors import ArgumentsInvalid, Fault, NotSettled, UnknownJob, WrongPlace
 from jobs.models import Attempt, JobQueue
 from jobs.states import TERMINAL, Priority
 
@@ -28,6 +28,7 @@ def wait_until_settled(job_id: UUID, timeout: float) -> JobQueue:
     """Return the job's row once it is settled; `timeout` is in seconds.
 
     Raises:
+        ArgumentsInvalid: `timeout` is no number.
         NotSettled: the job was not settled within `timeout`.
         WrongPlace: in a handler, a transaction or a coroutine.
     """
@@ -71,8 +72,10 @@ def _pauses(job_id: UUID, timeout: float) -> Iterator[float]:
     """Yield the seconds to pause after each query.
 
     Raises:
+        ArgumentsInvalid: `timeout` is no number.
         NotSettled: the time is over.
     """
+    _require_number(timeout)
     deadline = time.monotonic() + timeout
     pause = FIRST_PAUSE_SECONDS
     left = timeout
@@ -82,6 +85,12 @@ def _pauses(job_id: UUID, timeout: float) -> Iterator[float]:
         left = deadline - time.monotonic()
     yield 0.0
     raise NotSettled(f"job {job_id} was not settled within {timeout:g} s")
+
+
+def _require_number(timeout: object) -> None:
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not is_number or timeout != timeout:  # NaN
+        raise ArgumentsInvalid([Fault("timeout", "wrong_type", "must be a number of seconds")])
 
 
 def _read_if_settled(job_id: UUID) -> JobQueue | None:

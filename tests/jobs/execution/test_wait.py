@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -12,7 +13,7 @@ from django.db import connection, transaction
 
 from jobs.engine import job_wait
 from jobs.engine.outcomes import Completed
-from jobs.errors import NotSettled, WrongPlace
+from jobs.errors import ArgumentsInvalid, NotSettled, WrongPlace
 from jobs.execution.context import JobContext, Signals
 from jobs.queue import cancel, enqueue
 from tenants.models import Firm
@@ -41,6 +42,22 @@ def test_the_settled_row_comes_back(firm: Firm) -> None:
     job = result.wait(5)
     assert (job.pk, job.status, job.result) == (result.job_id, "completed", {"sum": 3})
     assert async_to_sync(result.wait_async)(5).status == "completed"
+
+
+@pytest.mark.parametrize("timeout", ["5", None, True, float("nan")])
+def test_a_timeout_that_is_no_number_is_refused_by_name(firm: Firm, timeout: Any) -> None:
+    result = enqueue("test.child", firm=firm)
+    for wait in (result.wait, async_to_sync(result.wait_async)):
+        with pytest.raises(ArgumentsInvalid, match="timeout: must be a number of seconds"):
+            wait(timeout)
+
+
+def test_a_time_that_is_over_asks_once(firm: Firm) -> None:
+    result = enqueue("test.child", firm=firm)
+    complete_the_only_job()
+    assert result.wait(-1).status == "completed"
+    with pytest.raises(NotSettled):
+        enqueue("test.child", firm=firm).wait(-1)
 
 
 def test_any_settled_status_ends_the_wait(firm: Firm) -> None:
