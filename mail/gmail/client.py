@@ -25,6 +25,7 @@ from mail.gmail.answers import (
     Watch,
 )
 from mail.gmail.errors import (
+    UNREADABLE,
     GmailError,
     GmailHistoryExpired,
     GmailNotFound,
@@ -36,6 +37,8 @@ from mail.gmail.service import Http, Resources, gmail_resources
 
 # What Google advises; it takes 100.
 MAX_BATCH = 50
+# What Gmail answers with nothing but its status.
+_WITHOUT_CONTENT = (".delete", ".batchModify")
 _ME = "me"
 
 
@@ -100,7 +103,8 @@ class GmailClient:
         found: dict[str, Message | GmailError] = {}
 
         def keep(message_id: str, answer: Message, error: Exception | None) -> None:
-            found[message_id] = answer if error is None else translate(error)
+            answered = answer if _is_content(answer) else GmailUnavailable(reason=UNREADABLE)
+            found[message_id] = answered if error is None else translate(error)
 
         batch = BatchHttpRequest(callback=keep, batch_uri=self._resources.batch_uri)
         for message_id in message_ids:
@@ -259,15 +263,29 @@ class GmailClient:
 
     def _execute(self, request: Any) -> dict[str, Any]:
         with self.exchange.request():
-            answer = request.execute(http=self._http(), num_retries=0)
-        # An empty answer arrives as an empty string.
-        return cast("dict[str, Any]", answer or {})
+            try:
+                answer = request.execute(http=self._http(), num_retries=0)
+            except UnicodeDecodeError:
+                raise GmailUnavailable(reason=UNREADABLE) from None
+            if request.methodId.endswith(_WITHOUT_CONTENT):
+                if answer.strip():
+                    raise GmailUnavailable(reason=UNREADABLE)
+                return {}
+            # Taken for a list without rows it would say that all mail, or every label, is gone.
+            if not _is_content(answer):
+                raise GmailUnavailable(reason=UNREADABLE)
+        return cast("dict[str, Any]", answer)
 
     def _http(self) -> Http:
         if not hasattr(self._local, "http"):
             self._local.http = self._open_http()
         http: Http = self._local.http
         return http
+
+
+def _is_content(answer: object) -> bool:
+    """Say whether Gmail itself wrote it: Google's library hands on whatever comes with a 200."""
+    return isinstance(answer, dict) and bool(answer)
 
 
 def _label_change(add: Sequence[str], remove: Sequence[str]) -> dict[str, list[str]]:

@@ -38,6 +38,8 @@ _USAGE_REASONS = frozenset(
 INVALID_GRANT = "invalid_grant"
 UNANSWERED = "TimeoutError"
 """The reason of a GmailUnavailable for which Gmail was waited for in vain."""
+UNREADABLE = "unreadable_answer"
+"""The reason of a GmailUnavailable whose answer is not Gmail's, or was cut off."""
 REFRESH_IN_PROGRESS = "refresh_in_progress"
 """The reason of a GmailUnavailable for which somebody else is renewing the account's token."""
 _CLIENT_REASONS = frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from mail.gmail.errors import GmailUnavailable
 from mail.gmail.simulator.faults import Fault
+from mail.gmail.simulator.transport import SimulatorHttp
 from mail.labels import LABEL_NAMES, LabelKey
 from mail.models import MailThread
 from mail.services.syncing import ingest
@@ -86,6 +88,32 @@ def test_lost_history_is_made_good_by_comparing(mailbox: Mailbox) -> None:
     sync(mailbox)
     run_ingests(mailbox)
     assert in_store(mailbox) == {kept: {"INBOX", "UNREAD", "STARRED"}, archived: {"UNREAD"}}
+
+
+@pytest.mark.parametrize("method", ["messages", "labels"])
+@pytest.mark.parametrize("content", [b"", b"{}"])
+def test_an_answer_without_content_deletes_no_mail(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch, method: str, content: bytes
+) -> None:
+    kept = mailbox.receive()
+    sync(mailbox)
+    run_ingests(mailbox)
+    before = in_store(mailbox)
+    assert before[kept]
+    mailbox.simulator.expire_history(mailbox.account.address)
+    answer = SimulatorHttp.request
+
+    def emptied(self: SimulatorHttp, uri: str, *args: Any, **kwargs: Any) -> Any:
+        response, body = answer(self, uri, *args, **kwargs)
+        return response, content if urlsplit(uri).path.endswith(f"/{method}") else body
+
+    with monkeypatch.context() as broken:
+        broken.setattr(SimulatorHttp, "request", emptied)
+        with pytest.raises(GmailUnavailable):
+            sync(mailbox)
+    assert in_store(mailbox) == before
+    sync(mailbox)
+    check_equal(mailbox)
 
 
 def test_what_a_person_labelled_while_there_was_no_history_is_stored_too(mailbox: Mailbox) -> None:
