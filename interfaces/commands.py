@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from io import StringIO
+from pathlib import Path
 from typing import Any, TypeVar
 
 from django.core.management.base import (
@@ -61,6 +62,26 @@ class NotFound(CommandRefused):
 
     code = "not_found"
     exit_code = EXIT_NOT_FOUND
+
+
+def given(text: str) -> str:
+    """Return the text of an argument that may not be empty, as a variable is that is not set.
+
+    Raises:
+        ArgumentTypeError: it is; the parser names the argument.
+    """
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty")
+    return text
+
+
+def given_path(text: str) -> Path:
+    """Return the path that an argument names: an empty one is not the folder where one is.
+
+    Raises:
+        ArgumentTypeError: it is empty; the parser names the argument.
+    """
+    return Path(given(text))
 
 
 class JsonCommand(BaseCommand):

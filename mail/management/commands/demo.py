@@ -14,7 +14,7 @@ from django.core.management.base import CommandParser
 from django.utils.text import Truncator
 from rich.status import Status
 
-from interfaces.commands import JsonCommand, NotFound, Refused
+from interfaces.commands import JsonCommand, NotFound, Refused, given_path
 from mail.conf import demo_worker_log
 from mail.models import MailAccount
 from mail.services.importing import sample_tour
@@ -63,7 +63,10 @@ class Command(JsonCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the mail to use in place of the sample."""
         parser.add_argument(
-            "--mail", type=Path, metavar="PATH", help="mbox file, Maildir, .eml file or folder"
+            "--mail",
+            type=given_path,
+            metavar="PATH",
+            help="mbox file, Maildir, .eml file or folder",
         )
         parser.add_argument(
             "--address", help="whose mail that is; guessed from the mail unless given"

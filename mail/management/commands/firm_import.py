@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from interfaces.commands import JsonCommand, NotFound, Refused
+from interfaces.commands import JsonCommand, NotFound, Refused, given_path
 from mail.errors import FaultyInput, WrongState
 from mail.services.exports.read import import_firm
 from tenants.cli import operator
@@ -20,7 +20,7 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the zip, and another slug for the firm."""
-        parser.add_argument("path", type=Path, help="the zip")
+        parser.add_argument("path", type=given_path, help="the zip")
         parser.add_argument("--slug", default="", help="the firm's slug, where it should differ")
 
     def handle(self, *_: Any, path: Path, slug: str, json: bool, **__: Any) -> None:

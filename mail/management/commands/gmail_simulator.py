@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import threading
 import time
 from argparse import ArgumentParser
@@ -12,6 +13,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from interfaces.commands import given, given_path
 from mail.conf import gmail_simulator_store, pubsub_topic, push_subscription
 from mail.gmail.simulator.api import GmailSimulator
 from mail.gmail.simulator.server import SimulatorServer
@@ -45,10 +47,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare where to listen and what to serve."""
-        parser.add_argument("--host", default="127.0.0.1", help="default: this machine only")
+        parser.add_argument(
+            "--host", type=given, default="127.0.0.1", help="default: this machine only"
+        )
         parser.add_argument("--port", type=int, default=8085, help="0 takes any free port")
         parser.add_argument(
-            "--store", type=Path, help="the simulator's SQLite file; default: the service's own"
+            "--store",
+            type=given_path,
+            help="the simulator's SQLite file; default: the service's own",
         )
         parser.add_argument(
             "--json",
@@ -64,10 +70,13 @@ class Command(BaseCommand):
         """Bind, say where, and serve.
 
         Raises:
-            CommandError: the address cannot be listened on.
+            CommandError: the address cannot be listened on, or the file is no store.
         """
         store: Path = options["store"] or gmail_simulator_store()
-        simulator = GmailSimulator(store)
+        try:
+            simulator = GmailSimulator(store)
+        except (OSError, sqlite3.Error) as error:
+            raise CommandError(f"--store {store} cannot be used: {error}") from error
         try:
             server = SimulatorServer(simulator, options["host"], options["port"])
         except (OSError, OverflowError) as error:

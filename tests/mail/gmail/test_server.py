@@ -10,6 +10,7 @@ import threading
 
 import httplib2
 import pytest
+from django.core.management import CommandError, call_command
 from google.oauth2.credentials import Credentials
 from google_auth_httplib2 import AuthorizedHttp
 
@@ -107,6 +108,17 @@ def test_requests_without_a_usable_length_are_refused(server):
     for length, status in (("many", 411), (str(10**12), 413)):
         response, _ = httplib2.Http().request(url, "POST", headers={"content-length": length})
         assert response.status == status
+
+
+def test_the_command_refuses_what_is_no_file_of_mailboxes(tmp_path):
+    other = tmp_path / "notes.txt"
+    other.write_text("Dear diary, " * 100)
+    for store in (tmp_path, other, other / "below"):
+        with pytest.raises(CommandError, match="--store"):
+            call_command("gmail_simulator", "--port", "0", "--store", str(store))
+    with pytest.raises(CommandError, match="argument --host: is empty"):
+        call_command("gmail_simulator", "--port", "0", "--host", "")
+    assert other.read_text() == "Dear diary, " * 100
 
 
 @pytest.mark.processes

@@ -173,6 +173,29 @@ def test_the_command_refuses_what_it_cannot_find(
 
 
 @pytest.mark.req("M-03")
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (["import_mail", "", "--account", OWNER, "--firm", "acme"], "path"),
+        (["demo", "--mail", ""], "--mail"),
+        (["firm_import", ""], "path"),
+    ],
+)
+def test_an_empty_path_is_not_the_folder_where_one_is(
+    mailbox: Mailbox,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    named: str,
+) -> None:
+    """A shell makes one of a variable that is not set."""
+    monkeypatch.chdir(folder)
+    with pytest.raises(CommandError, match=f"argument {named}: is empty"):
+        call_command(*command)
+    assert jobs() == []
+
+
+@pytest.mark.req("M-03")
 def test_nothing_is_imported_where_mailboxes_are_in_googles_gmail(
     mailbox: Mailbox, folder: Path, settings: Settings
 ) -> None:
