@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -78,11 +78,20 @@ def _why_not(
         return SWITCHED_OFF
     if account is None:
         return NOT_THEIRS
-    zone = ZoneInfo(preference.time_zone)
-    next_at = datetime.combine(day + timedelta(days=1), preference.digest_at, zone)
-    if next_at <= database_now():
+    if _next_is_queued(preference, preference.digest_at, day):
         return PAST
     return "" if person.targets else UNREACHABLE
+
+
+def _next_is_queued(preference: NotificationPreference, digest_at: time, day: date) -> bool:
+    """Say whether the next day's digest is in the queue, or will be in a moment.
+
+    The clock does not tell: whoever travels meanwhile may be where that day's time has passed.
+    """
+    if preference.due_at is not None and preference.due_at <= database_now():
+        return True
+    next_at = datetime.combine(day + timedelta(days=1), digest_at, ZoneInfo(preference.time_zone))
+    return preference.queued_at is not None and preference.queued_at >= next_at
 
 
 def _email(ctx: JobContext, digest: Digest, address: str) -> None:

@@ -18,6 +18,7 @@ from mail.errors import PreferenceInvalid, RowGone, WrongState
 from mail.models import NotificationPreference
 from mail.services.operation import audit
 from mail.services.reminders.quiet_hours import quiet_until
+from mail.services.reminders.waiting import ask_again
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor
 from tenants.encryption import decrypt_field, encrypt_field
@@ -27,6 +28,8 @@ from tenants.scope import firm_scope
 
 THERE_ALREADY = "You have preferences in this firm: change those."
 SETTINGS = ("time_zone", "quiet_from", "quiet_until", "email", "digest_at")
+# What it depends on until when a delivery waits.
+_QUIET = ("time_zone", "quiet_from", "quiet_until")
 # What the dates of digests follow from.
 _DATES = ("time_zone", "digest_at")
 
@@ -112,6 +115,7 @@ def change_preference(
         row = _locked(firm_id, user_id) or NotificationPreference(firm_id=firm_id, user_id=user_id)
         before = _words(row)
         dates = [getattr(row, name) for name in _DATES]
+        quiet = [getattr(row, name) for name in _QUIET]
         for name, value in settings.items():
             setattr(row, name, value)
         _check(row, discord_webhook)
@@ -123,6 +127,8 @@ def change_preference(
         row.changed_at = timezone.now()
         row.save()
         audit("notification_preference.change", row, by, reason, before=before, after=_words(row))
+        if quiet != [getattr(row, name) for name in _QUIET]:
+            ask_again(user_id, by)
     return row
 
 
@@ -138,6 +144,7 @@ def reset_preference(row: NotificationPreference, *, by: Actor = SERVICE, reason
             raise RowGone("The preference is deleted.")
         audit("notification_preference.reset", locked, by, reason, before=_words(locked))
         locked.delete()
+        ask_again(row.user_id, by)
 
 
 def _locked(firm_id: int, user_id: int) -> NotificationPreference | None:

@@ -179,6 +179,26 @@ def test_quiet_hours_hold_it_back(mailbox: Mailbox, owner: Any, mailoutbox: list
     assert len(mailoutbox) == 1
 
 
+@pytest.mark.parametrize("zone", ["Pacific/Auckland", "Asia/Tokyo", "America/New_York"])
+def test_one_that_waits_comes_although_its_person_is_in_another_zone_by_then(
+    mailbox: Mailbox, owner: Any, mailoutbox: list[Any], zone: str
+) -> None:
+    make_threads(mailbox, 1, Category.ACTION_REQUIRED)
+    quiet = {"quiet_from": time(22), "quiet_until": time(7)}
+    want(mailbox, owner, time(6), time_zone="Pacific/Honolulu", **quiet)
+    with frozen_time(datetime(2099, 1, 15, 16, tzinfo=UTC)) as clock:
+        assert enqueue_due() == 1
+        testing.drain()
+        clock.tick(minutes=30)
+        change_preference(mailbox.firm.pk, owner.pk, time_zone=zone)
+        # In Auckland the next day's time passes before the day after it is the next one.
+        for _ in range(34):
+            enqueue_due()
+            testing.drain()
+            clock.tick(minutes=30)
+    assert len(mailoutbox) == 1
+
+
 def test_another_time_on_the_same_day_brings_no_second_one(
     mailbox: Mailbox, owner: Any, mailoutbox: list[Any]
 ) -> None:

@@ -26,7 +26,7 @@ from mail.models import Reminder, ReminderStatus
 from mail.services import dates
 from mail.services.reminders import delivery, due
 from mail.services.reminders.due import enqueue_due_reminders
-from mail.services.reminders.preferences import change_preference
+from mail.services.reminders.preferences import change_preference, reset_preference
 from mail.services.reminders.quiet_hours import quiet_until
 from mail.services.reminders.reminders import (
     cancel_reminder,
@@ -37,7 +37,7 @@ from mail.services.reminders.reminders import (
 from tenants.models import Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
 from tests.concurrency.test_admission import in_thread, on_postgresql, open_transaction
-from tests.factories.tenants import new_member
+from tests.factories.tenants import UserFactory, new_member
 from tests.jobs.admin.pages import audit_entries
 from tests.mail.mail_kit import jobs, only, stored
 from tests.queue_kit import take
@@ -161,6 +161,58 @@ def test_quiet_hours_hold_a_reminder_back_and_cost_no_attempt(
         testing.drain()
     assert len(mailoutbox) == 1
     assert "23:30 CET" in mailoutbox[0].body
+
+
+@pytest.mark.parametrize(
+    ("changed", "hours"),
+    [
+        ({"quiet_from": None, "quiet_until": None}, 0),
+        # Half past seven in the morning.
+        ({"time_zone": "Asia/Tokyo"}, 0),
+        ({"time_zone": "Asia/Dhaka"}, 2.5),
+        ({"quiet_until": time(23)}, 0.5),
+        ({"quiet_until": time(9)}, 10.5),
+        (None, 0),
+    ],
+)
+def test_what_waits_follows_the_quiet_hours_that_its_person_wants_meanwhile(
+    firm: Firm,
+    person: Any,
+    mailoutbox: list[Any],
+    changed: dict[str, Any] | None,
+    hours: float,
+) -> None:
+    row = change_preference(firm.pk, person.pk, quiet_from=time(21), quiet_until=time(7))
+    due_at = datetime(2099, 3, 1, 22, tzinfo=UTC)
+    remind(firm, person, due_at)
+    with frozen_time(due_at) as clock:
+        deliver_all(clock)
+        clock.tick(minutes=30)
+        if changed is None:
+            reset_preference(row)
+        else:
+            change_preference(firm.pk, person.pk, **changed)
+        if hours:
+            testing.drain()
+            assert mailoutbox == []
+            clock.tick(hours=hours)
+        testing.drain()
+        assert len(mailoutbox) == 1
+        clock.tick(hours=24)
+        assert not testing.drain().ran
+    assert len(mailoutbox) == 1
+
+
+def test_other_settings_leave_what_waits_alone(firm: Firm, person: Any) -> None:
+    change_preference(firm.pk, person.pk, quiet_from=time(21), quiet_until=time(7))
+    due_at = datetime(2099, 3, 1, 22, tzinfo=UTC)
+    remind(firm, person, due_at)
+    with frozen_time(due_at) as clock:
+        deliver_all(clock)
+        change_preference(firm.pk, person.pk, email=True, quiet_from=time(21))
+        change_preference(firm.pk, UserFactory().pk, time_zone="Asia/Tokyo")
+        assert not testing.drain().ran
+        assert only(jobs("reminder_delivery")).scheduled_at == due_at + timedelta(hours=9)
 
 
 def test_of_the_dates_that_quiet_hours_hold_back_one_comes(
