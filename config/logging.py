@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable
 from copy import copy
 from datetime import UTC, datetime
@@ -21,8 +22,13 @@ from jobs.execution.telemetry import FinishedAttempt, FinishedAttempts, Lines, f
 
 RenderAttempts = Callable[[dict[str, str], FinishedAttempts], Iterable[str]]
 
-# Keys whose values never belong in a log line, whoever wrote it.
-FORBIDDEN_KEYS = frozenset({"payload", "body", "token", "secret", "password", "authorization"})
+# Keys whose values never belong in a log line, whoever wrote it. Of a `request` Django shows the
+# query, what somebody searched for in their mail among it; its path is in the event.
+FORBIDDEN_KEYS = frozenset(
+    {"payload", "body", "token", "secret", "password", "authorization", "request"}
+)
+# The links in e-mails about approvals: whoever has one may decide. Not REST's addresses.
+_SIGNED_LINK = re.compile(r"(?<!/mail)/approvals/[^/\s]+")
 
 _console_line = KeyValueRenderer(
     key_order=["timestamp", "level", "event", "logger"], drop_missing=True
@@ -36,6 +42,14 @@ def drop_forbidden_keys(_: WrappedLogger, __: str, event: EventDict) -> EventDic
     """Remove keys that may carry mail text or secrets."""
     for key in FORBIDDEN_KEYS & event.keys():
         del event[key]
+    return event
+
+
+def hide_signed_links(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Leave out what a signed link carries, where a line names the address of a request."""
+    text = event.get("event")
+    if isinstance(text, str):
+        event["event"] = _SIGNED_LINK.sub("/approvals/…", text)
     return event
 
 
@@ -55,6 +69,7 @@ SHARED_PROCESSORS: list[Processor] = [
     structlog.stdlib.ExtraAdder(),
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     drop_forbidden_keys,
+    hide_signed_links,
 ]
 
 

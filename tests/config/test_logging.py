@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import structlog
+from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -154,9 +155,42 @@ def test_keys_that_may_carry_mail_or_secrets_are_dropped(lines: Lines, key: str)
         assert line["kept"] == 1
 
 
+@pytest.mark.django_db
+@pytest.mark.req("O-05", "M-14")
+@pytest.mark.parametrize(
+    ("method", "address", "status", "named"),
+    [
+        # Whoever has such a link may decide.
+        ("options", "/approvals/2.0198c7a2.7:hunter2/", 405, "/approvals/"),
+        ("post", "/approvals/2.0198c7a2.7:hunter2/", 403, "/approvals/"),
+        ("get", "/approvals/hunter2", 301, None),
+        ("get", "/approvals/hunter2/", 404, "/approvals/"),
+        ("get", "/api/v1/mail/messages/?search=hunter2", 401, "/api/v1/mail/messages/"),
+        ("get", "/nowhere/?code=hunter2", 404, "/nowhere/"),
+        ("get", "/api/v1/mail/approvals/hunted/", 404, "/api/v1/mail/approvals/hunted/"),
+    ],
+)
+def test_of_an_address_that_is_refused_neither_link_nor_query_is_logged(
+    lines: Lines, method: str, address: str, status: int, named: str | None
+):
+    client = Client(enforce_csrf_checks=True)
+    assert getattr(client, method)(address).status_code == status
+    logged = lines()
+    assert "hunter2" not in str(logged)
+    assert not named or any(named in line["event"] for line in logged)
+
+
 @pytest.mark.req("O-05")
 def test_what_must_not_be_logged():
-    assert {"payload", "body", "token", "secret", "password", "authorization"} <= FORBIDDEN_KEYS
+    assert {
+        "payload",
+        "body",
+        "token",
+        "secret",
+        "password",
+        "authorization",
+        "request",
+    } <= FORBIDDEN_KEYS
 
 
 # What the metrics read of one event or another.
