@@ -42,6 +42,7 @@ from mail.services.mailboxes.catch_up import mail_was_deleted, request_reading
 from mail.services.mailboxes.connection import pace_mailboxes, resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
 from mail.services.mailboxes.modes import suggest_if_active_elsewhere
+from mail.services.mailboxes.waiting import cancel_waiting
 from mail.services.onboarding.request import request_onboarding
 from mail.services.operation import audit, locked_row
 from mail.services.timelines.events import record_event
@@ -202,6 +203,7 @@ def disconnect_account(
     MailAccount.objects.filter(pk=account.pk).update(
         connection=Connection.DISCONNECTED, delete_mail_at=delete_at
     )
+    cancel_waiting(account, "The mailbox was disconnected")
     resume_mailbox(account)
     record_event(EventType.DISCONNECTED, account, detail={"keep_days": keep_days})
     audit(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from jobs import registry
@@ -20,25 +20,20 @@ from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailNotFound
 from mail.labels import PAUSE_LABEL
 from mail.models import (
-    UNFINISHED,
-    Action,
-    ActionStatus,
-    ActionType,
     Connection,
     EventType,
     MailAccount,
     MailThread,
     Message,
     Mode,
-    OutboundMessage,
-    OutboundStatus,
     PausedBy,
 )
 from mail.services.mailboxes.accounts import in_firm_scope
 from mail.services.mailboxes.active_elsewhere import ACTIVE_ELSEWHERE, is_active_elsewhere
 from mail.services.mailboxes.change import change_mailbox
 from mail.services.mailboxes.connection import mailbox_limit_key
-from mail.services.operation import audit, locked_ids, locked_row
+from mail.services.mailboxes.waiting import cancel_waiting
+from mail.services.operation import audit, locked_row
 from mail.services.queueing import request_activation, request_label_sync, request_sync
 from mail.services.syncing.labels import known_label_id
 from mail.services.timelines.events import record_event
@@ -126,20 +121,7 @@ def suggest_only(account: MailAccount, *, reason: str = "", by: Actor = SERVICE)
     _lock(account)
     _refuse(account.mode == Mode.SUGGEST, "The mailbox suggests only already.")
     _change(account, "mailbox.suggest_only", by, reason, mode=Mode.SUGGEST, active_since=None)
-    # Here and not by their jobs, which may find the mailbox active again.
-    waiting = OutboundMessage.objects.filter(account=account, status=OutboundStatus.QUEUED)
-    # What waits to be sent again may have been sent before.
-    may_be_sent = ~Q(gmail_draft_id="") | Q(in_doubt=True)
-    waiting.filter(may_be_sent).update(status=OutboundStatus.UNKNOWN, error=SUGGESTS_ONLY)
-    waiting.exclude(may_be_sent).update(status=OutboundStatus.CANCELED, error=SUGGESTS_ONLY)
-    # What is being sent may be sent already: its job says what became of it.
-    sending = Q(outbound__status__in=[OutboundStatus.SENDING, OutboundStatus.UNKNOWN])
-    # An undo is what a person asked for: it is done all the same.
-    kept = sending | Q(action_type=ActionType.UNDO)
-    unfinished = Action.objects.filter(account=account, status__in=UNFINISHED).exclude(kept)
-    Action.objects.filter(pk__in=locked_ids(unfinished)).update(
-        status=ActionStatus.CANCELED, error=SUGGESTS_ONLY
-    )
+    cancel_waiting(account, SUGGESTS_ONLY)
 
 
 def suggest_if_active_elsewhere(account: MailAccount) -> None:
