@@ -27,6 +27,7 @@ from mail.gmail.errors import GmailBadRequest, GmailError, GmailForbidden, Gmail
 from mail.gmail.mime import build_mail
 from mail.models import MailAccount, OutboundMessage, OutboundStatus
 from mail.services.drafting.gmail_drafts import read_draft
+from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.sending.database_identity import database_identity
 from mail.services.sending.outbound import outgoing_mail
@@ -56,6 +57,7 @@ def send_outbound(
     Raises:
         RowGone: the mailbox has no such message.
         MailboxWaits: the mailbox is paused, or it is too early to say whether it was sent.
+        MailboxDisconnected, MailboxInactive: the mailbox is used no more.
         OutboundInvalid: it cannot be written.
         GmailError: Gmail did not do it; the message stays sending.
     """
@@ -127,6 +129,11 @@ def _send_once(
         return None
     elif outbound.missing_since is not None:
         _note_return(outbound)
+    # The draft may have taken its time: until Gmail is told to send it, who stops the mailbox is heard.
+    usable_account(account.firm_id, account.pk)
+    if suggests_only(account):
+        _end_unsent(gmail, outbound, SUGGESTS_ONLY)
+        return None
     try:
         return gmail.send_draft(outbound.gmail_draft_id)
     except GmailNotFound:

@@ -1,0 +1,66 @@
+"""A mailbox that is stopped while a message is prepared there: the message is not sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from mail.gmail.client import GmailClient
+from mail.models import MailAccount, OutboundMessage
+from mail.services.mailboxes.connect_account import disconnect_account
+from mail.services.mailboxes.modes import activate, pause_mailbox, resume_writing, suggest_only
+from mail.services.sending.outbound_operations import send_again
+from tests.mail.action_kit import received
+from tests.mail.mail_kit import Mailbox
+from tests.mail.send_kit import answer, at_once, attempts, current, drafts, sent
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18", "M-24")]
+
+
+@pytest.fixture
+def box(mailbox: Mailbox) -> Mailbox:
+    """Return a mailbox whose messages go without delay."""
+    return at_once(mailbox)
+
+
+def stopped_meanwhile(box: Mailbox, stop: Callable[[MailAccount], Any]) -> OutboundMessage:
+    """Begin to send a message, and stop the mailbox between Gmail's answer to the draft and the next request."""
+    outbound = answer(box, received(box))
+    create = GmailClient.create_draft
+
+    def stops(gmail: GmailClient, *arguments: Any) -> Any:
+        made = create(gmail, *arguments)
+        stop(box.reload())
+        return made
+
+    with patch.object(GmailClient, "create_draft", stops):
+        attempts(outbound, most=1)
+    assert sent(box) == []
+    return current(outbound)
+
+
+def test_a_pause_holds_what_is_not_sent_yet(box: Mailbox) -> None:
+    outbound = stopped_meanwhile(box, pause_mailbox)
+    assert outbound.status == "sending"
+    attempts(outbound, most=2)
+    assert (current(outbound).status, sent(box)) == ("sending", [])
+    resume_writing(box.reload())
+    attempts(outbound)
+    assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
+
+
+def test_a_mailbox_that_begins_to_suggest_only_sends_no_more(box: Mailbox) -> None:
+    outbound = stopped_meanwhile(box, suggest_only)
+    assert (outbound.status, "suggests only" in outbound.error) == ("unknown", True)
+    activate(box.reload())
+    send_again(outbound, reason="It was right.")
+    attempts(outbound)
+    assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
+
+
+def test_a_mailbox_that_is_disconnected_sends_no_more(box: Mailbox) -> None:
+    outbound = stopped_meanwhile(box, lambda account: disconnect_account(account, keep_days=30))
+    assert (outbound.status, "disconnected" in outbound.error) == ("unknown", True)
