@@ -25,6 +25,7 @@ from mail.admin.base import (
 )
 from mail.admin.filters import CreatedFilter, OutboundStatusFilter
 from mail.models import OutboundMessage, OutboundStatus
+from mail.services.approvals.approvals import lock_questions
 from mail.services.approvals.notice import content_of
 from mail.services.mailboxes.content_access import may_read
 from mail.services.sending import outbound_operations
@@ -134,6 +135,11 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
             readable = may_read(request.user.pk, row.account)
             return readable and super().may(request, operation, row)
         return super().may(request, operation, row)
+
+    def lock_row(self, row: Any) -> Any:
+        """Lock it after the questions about it, as a decision does."""
+        lock_questions(row)
+        return super().lock_row(row)
 
     @display(description="Subject")
     def line(self, outbound: OutboundMessage) -> str:
