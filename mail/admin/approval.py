@@ -25,6 +25,7 @@ from mail.admin.filters import ApprovalStatusFilter, CreatedFilter
 from mail.models import Approval, ApprovalStatus
 from mail.services.approvals.approvals import Decided, approve, may_decide, reject
 from mail.services.approvals.notice import all_facts_of, content_of, facts_of
+from mail.services.sending.loop_guard import lock_replies
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 
@@ -115,6 +116,11 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
     doing = column("Action", lambda approval: action_link(approval.action))
     sending = column("Message to send", lambda approval: outbound_link(approval.outbound))
     came_to = column("What became of it", lambda approval: approval.outcome or "-")
+
+    def lock_row(self, row: Any) -> Any:
+        """Lock it after the mailbox's replies, as a decision does."""
+        lock_replies(row.account_id)
+        return super().lock_row(row)
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
         """Let operators decide who may read the mailbox: they must see what they say yes to."""

@@ -132,7 +132,8 @@ class Approvals(MailView):
         "Approve",
         "Does what was asked, once, if it is still exactly that. For the "
         "mailbox's owner, and for the role operator where it may read the mailbox. 409 where it was "
-        "decided, expired or has changed, and where the mailbox is disconnected.",
+        "decided, expired or has changed; where the mailbox is disconnected; and for an automatic "
+        "reply while the mailbox may send no other, as a day after one to the same sender.",
         reason="I know the recipient",
     )
     reject = _decision(

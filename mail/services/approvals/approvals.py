@@ -34,6 +34,7 @@ from mail.services.mailboxes.connection import why_not_used
 from mail.services.mailboxes.content_access import may_read
 from mail.services.operation import audit
 from mail.services.queueing import enqueue_action
+from mail.services.sending.loop_guard import lock_replies, why_not_released
 from mail.services.sending.outbound import content_hash_of, release_outbound
 from mail.services.timelines.events import record_event
 from tenants.access import access_of
@@ -152,6 +153,8 @@ def _expire(firm_id: int, approval_id: UUID) -> bool:
 def _decide(approval: Approval, status: ApprovalStatus, by: Actor, reason: str) -> Decided:
     asked = "approve" if status == ApprovalStatus.APPROVED else "reject"
     with firm_scope(approval.firm_id):
+        if status == ApprovalStatus.APPROVED:
+            lock_replies(approval.account_id)
         locked = _locked(approval.pk)
         if locked is None:
             return Decided(approval, NOT_WAITING)
@@ -186,8 +189,11 @@ def _obstacle(approval: Approval, status: ApprovalStatus, by: Actor) -> str:
         if not _is_as_asked(approval):
             _end(approval, ApprovalStatus.CANCELED, SERVICE)
             return CHANGED
-        # The question stays open: connected again in time, the mailbox does what it is about.
-        return why_not_used(approval.account).rstrip(".")
+        # The question stays open: connected again in time, or a day after another automatic reply,
+        # the mailbox does what it is about.
+        outbound = approval.outbound
+        why = why_not_used(approval.account) or (why_not_released(outbound) if outbound else "")
+        return why.rstrip(".")
     return ""
 
 

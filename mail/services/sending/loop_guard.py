@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from mail.errors import AutomaticRefused
@@ -21,12 +22,14 @@ AUTO_REPLY_PAUSE = timedelta(days=1)
 MAX_AUTO_REPLIES_AN_HOUR = 50
 # What never went out does not count.
 _NOT_SENT = (OutboundStatus.CANCELED, OutboundStatus.REJECTED, OutboundStatus.FAILED)
+# They may have waited long: for a yes, or for the end of a pause.
+_ON_THEIR_WAY = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
 
 
 def check_automatic(account: MailAccount, content: Content) -> None:
     """Let a message that nobody wrote be stored. Must run in the firm's scope.
 
-    The account is locked, so that of two answers to one sender the second finds the first.
+    The replies are locked, so that of two to one sender the second finds the first.
 
     Raises:
         AutomaticRefused: it could begin a loop, or is the second answer within a day.
@@ -38,10 +41,30 @@ def check_automatic(account: MailAccount, content: Content) -> None:
     if content.kind == OutboundKind.REPLY:
         if len(content.to) > 1:
             raise AutomaticRefused("It would answer several addresses at once.")
-        MailAccount.objects.select_for_update(no_key=True).get(pk=account.pk)
-        for address in content.to:
-            _check_day(account, address)
-        _check_hour(account)
+        lock_replies(account.pk)
+        _check_rates(account, [untagged(one.key) for one in content.to], counts_asked=True)
+
+
+def lock_replies(account_id: UUID) -> None:
+    """Let nobody else let an automatic reply of the mailbox go. Must run in the firm's scope.
+
+    Before anything of the mailbox is locked: else two wait for each other.
+    """
+    list(MailAccount.objects.select_for_update(no_key=True).filter(pk=account_id))
+
+
+def why_not_released(outbound: OutboundMessage) -> str:
+    """Return why an automatic reply cannot go now that others have gone since it was asked for.
+
+    Must run in the firm's scope, with the replies locked.
+    """
+    if not outbound.auto_reply_to:
+        return ""
+    try:
+        _check_rates(outbound.account, [outbound.auto_reply_to], counts_asked=False)
+    except AutomaticRefused as error:
+        return str(error)
+    return ""
 
 
 def _check_original(account: MailAccount, message: Message, content: Content) -> None:
@@ -68,21 +91,24 @@ def _check_original(account: MailAccount, message: Message, content: Content) ->
             )
 
 
-def _check_day(account: MailAccount, address: Address) -> None:
-    answered = _replies_since(account, AUTO_REPLY_PAUSE)
-    if answered.filter(auto_reply_to=untagged(address.key)).exists():
+def _check_rates(account: MailAccount, to: list[str], *, counts_asked: bool) -> None:
+    of_day = _replies_since(account, AUTO_REPLY_PAUSE, counts_asked=counts_asked)
+    if of_day.filter(auto_reply_to__in=to).exists():
         raise AutomaticRefused("This sender had an automatic reply within the last day.")
-
-
-def _check_hour(account: MailAccount) -> None:
-    if _replies_since(account, timedelta(hours=1)).count() >= MAX_AUTO_REPLIES_AN_HOUR:
+    of_hour = _replies_since(account, timedelta(hours=1), counts_asked=counts_asked)
+    if of_hour.count() >= MAX_AUTO_REPLIES_AN_HOUR:
         raise AutomaticRefused("The mailbox has sent too many automatic replies within an hour.")
 
 
-def _replies_since(account: MailAccount, age: timedelta) -> QuerySet[OutboundMessage]:
-    rows: QuerySet[OutboundMessage] = OutboundMessage.objects.filter(
-        account=account, created_at__gt=timezone.now() - age
-    )
+def _replies_since(
+    account: MailAccount, age: timedelta, *, counts_asked: bool
+) -> QuerySet[OutboundMessage]:
+    """Return the replies that went since, or go yet; with `counts_asked` those asked for since, too."""
+    since = timezone.now() - age
+    counted = Q(status__in=_ON_THEIR_WAY) | Q(send_after__gt=since) | Q(sent_at__gt=since)
+    if counts_asked:
+        counted |= Q(created_at__gt=since)
+    rows: QuerySet[OutboundMessage] = OutboundMessage.objects.filter(counted, account=account)
     return rows.exclude(auto_reply_to="").exclude(status__in=_NOT_SENT)
 
 

@@ -9,13 +9,17 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
+from jobs.operations import limits
 from mail.errors import AutomaticRefused
 from mail.gmail.mime import OUTBOUND_HEADER
-from mail.models import Action, OutboundMessage, OutboundStatus
+from mail.models import Action, ActionType, Approval, OutboundMessage, OutboundStatus
+from mail.services.actions.actions import request_action
+from mail.services.approvals.approvals import approve
 from mail.services.sending import loop_guard
 from tenants.scope import firm_scope
 from tests.mail.action_kit import ask, current, received
-from tests.mail.mail_kit import ANNA, OWNER, Mailbox, drain, letter, stored
+from tests.mail.approval_kit import person, reread
+from tests.mail.mail_kit import ANNA, OWNER, Mailbox, drain, letter, only, stored
 from tests.mail.send_kit import at_once, forward, sent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
@@ -32,6 +36,27 @@ def box(mailbox: Mailbox) -> Mailbox:
 def reply(box: Mailbox, arrived: str) -> Action:
     """Ask for an automatic reply to the message."""
     return ask(box, arrived, "auto_reply", body=OUT_OF_OFFICE)
+
+
+def waiting_reply(box: Mailbox, arrived: str) -> Approval:
+    """Ask whether the message may have an automatic reply."""
+    with firm_scope(box.firm):
+        action = request_action(
+            box.message(arrived), ActionType.AUTO_REPLY, {"body": OUT_OF_OFFICE}
+        )
+    found: Approval = only(stored(Approval), action_id=action.pk)
+    return found
+
+
+def later(box: Mailbox, age: timedelta) -> None:
+    """Send what is to be sent, and let all that was asked for and sent be that much older."""
+    drain()
+    with firm_scope(box.firm):
+        for one in OutboundMessage.objects.all():
+            one.created_at -= age
+            one.send_after = one.send_after and one.send_after - age
+            one.sent_at = one.sent_at and one.sent_at - age
+            one.save(update_fields=["created_at", "send_after", "sent_at"])
 
 
 def refused(box: Mailbox, arrived: str) -> str:
@@ -118,11 +143,64 @@ def test_a_sender_has_one_automatic_reply_a_day(box: Mailbox) -> None:
     second = current(reply(box, received(box, sender="ANNA@Customer.example")))
     assert (second.status, "within the last day" in second.error) == ("failed", True)
     assert current(reply(box, received(box, sender="bob@partner.example"))).status == "executing"
-    with firm_scope(box.firm):
-        for one in OutboundMessage.objects.all():
-            one.created_at -= timedelta(days=1, minutes=1)
-            one.save(update_fields=["created_at"])
+    later(box, timedelta(days=1, minutes=1))
     assert current(reply(box, received(box))).status == "executing"
+
+
+@pytest.mark.req("M-24")
+def test_a_sender_has_one_automatic_reply_a_day_whenever_somebody_says_yes(box: Mailbox) -> None:
+    first = waiting_reply(box, received(box))
+    later(box, timedelta(days=1, minutes=1))
+    second = waiting_reply(box, received(box))
+    by = person(box)
+    assert approve(first, by=by).refused == ""
+    assert "within the last day" in approve(second, by=by).refused
+    # One that nobody has to approve finds what was asked for long ago and has just gone.
+    assert "within the last day" in current(reply(box, received(box))).error
+    drain()
+    assert (len(sent(box)), reread(second).status) == (1, "pending")
+    later(box, timedelta(days=1, minutes=1))
+    assert approve(second, by=by).refused == ""
+    drain()
+    assert len(sent(box)) == 2
+
+
+@pytest.mark.req("M-24")
+def test_a_mailbox_sends_so_many_automatic_replies_an_hour_whenever_somebody_says_yes(
+    box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_guard, "MAX_AUTO_REPLIES_AN_HOUR", 1)
+    first = waiting_reply(box, received(box, sender="ticket-1@desk.example"))
+    later(box, timedelta(hours=1, minutes=1))
+    second = waiting_reply(box, received(box, sender="ticket-2@desk.example"))
+    assert approve(first, by=person(box)).refused == ""
+    refused = approve(second, by=person(box, name="bob@acme.example")).refused
+    assert "too many automatic replies" in refused
+
+
+@pytest.mark.req("M-24")
+def test_a_reply_that_still_waits_to_go_out_counts_however_long(box: Mailbox) -> None:
+    first = waiting_reply(box, received(box))
+    with firm_scope(box.firm):
+        pause = limits.pause(firm=box.firm, job_type="outbound.send", reason="a look")
+    assert approve(first, by=person(box)).refused == ""
+    later(box, timedelta(days=1, minutes=1))
+    assert "within the last day" in current(reply(box, received(box))).error
+    with firm_scope(box.firm):
+        limits.resume(pause)
+    drain()
+    assert len(sent(box)) == 1
+
+
+@pytest.mark.req("M-24")
+def test_of_two_replies_approved_at_the_same_moment_one_goes_out(box: Mailbox) -> None:
+    first = waiting_reply(box, received(box))
+    later(box, timedelta(days=1, minutes=1))
+    second, by = waiting_reply(box, received(box)), person(box)
+    at_the_same_moment(lambda: approve(first, by=by), lambda: approve(second, by=by))
+    drain()
+    assert len(sent(box)) == 1
+    assert sorted(one.status for one in stored(Approval)) == ["approved", "pending"]
 
 
 def test_an_address_with_a_tag_is_the_same_sender(box: Mailbox) -> None:
@@ -139,10 +217,7 @@ def test_a_machine_that_answers_from_ever_new_addresses_is_answered_no_more(
     first, second, third = [current(reply(box, received(box, sender=one))) for one in senders]
     assert (first.status, second.status, third.status) == ("executing", "executing", "failed")
     assert "too many automatic replies" in third.error
-    with firm_scope(box.firm):
-        for one in OutboundMessage.objects.all():
-            one.created_at -= timedelta(hours=1, minutes=1)
-            one.save(update_fields=["created_at"])
+    later(box, timedelta(hours=1, minutes=1))
     assert current(reply(box, received(box, sender=senders[2]))).status == "executing"
 
 
@@ -164,22 +239,24 @@ def test_what_never_went_out_is_no_reply(box: Mailbox, status: OutboundStatus, a
 
 
 def test_of_two_replies_at_the_same_moment_one_goes_out(box: Mailbox) -> None:
-    arrived = [received(box) for _ in range(2)]
-    start = threading.Barrier(2)
+    first, second = received(box), received(box)
+    at_the_same_moment(lambda: reply(box, first), lambda: reply(box, second))
+    drain()
+    assert len(sent(box)) == 1
+    assert sorted(one.status for one in stored(Action)) == ["completed", "failed"]
 
-    def at_the_same_moment(one: str) -> Callable[[], None]:
-        def run() -> None:
-            start.wait()
-            reply(box, one)
-            connection.close()
 
-        return run
+def at_the_same_moment(*calls: Callable[[], object]) -> None:
+    """Make the calls in threads of their own, begun together."""
+    start = threading.Barrier(len(calls))
 
-    threads = [threading.Thread(target=at_the_same_moment(one)) for one in arrived]
+    def run(call: Callable[[], object]) -> None:
+        start.wait()
+        call()
+        connection.close()
+
+    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    drain()
-    assert len(sent(box)) == 1
-    assert sorted(one.status for one in stored(Action)) == ["completed", "failed"]
