@@ -1,4 +1,4 @@
-"""The shapes of Gmail's answers that the product reads; absent means Gmail left the field out."""
+"""The shapes of Gmail's answers that the product reads; a key is missing if Gmail omits it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Thread(TypedDict):
 
 
 class MessageChange(TypedDict):
-    """A message that came or went."""
+    """A message that was added or deleted."""
 
     message: MessageReference
 
@@ -109,7 +109,7 @@ class HistoryPage(TypedDict):
 
 
 class Label(TypedDict):
-    """A label; visibilities are Gmail's words, and a list leaves out the counts."""
+    """A label; the visibilities are Gmail's constants, and labels.list leaves out the counts."""
 
     id: str
     name: str
@@ -131,14 +131,14 @@ class SendAs(TypedDict):
 
 
 class Watch(TypedDict):
-    """users.watch: until when Gmail notifies, in milliseconds since 1970."""
+    """users.watch: ``expiration`` is in milliseconds since 1970."""
 
     historyId: str
     expiration: str
 
 
 class Draft(TypedDict):
-    """drafts.create and drafts.list: its id stays, its message's id does not."""
+    """drafts.create and drafts.list: updating a draft keeps its id but changes its message's id."""
 
     id: str
     message: MessageReference

@@ -14,7 +14,7 @@ from mail.gmail.errors import TRANSLATED, GmailUnavailable, translate
 
 GOOGLE_CERTIFICATES = "https://www.googleapis.com/oauth2/v1/certs"
 TIMEOUT_SECONDS = 10
-# An unknown key id asks Google again at most this often: anybody can make one up.
+# An unknown key id leads to a new fetch at most this often, because anybody can make one up.
 REFETCH_SECONDS = 60.0
 DEFAULT_MAX_AGE_SECONDS = 300.0
 
@@ -61,7 +61,7 @@ class FetchedCertificates:
         self._good_until = self._fetched_at = float("-inf")
 
     def find(self, key_id: str) -> str | None:
-        """Return the certificate of this id, asking Google where none is known or all are old.
+        """Return the certificate of this id; fetch all again if it is unknown or they have expired.
 
         Raises:
             GmailUnavailable: Google did not answer.

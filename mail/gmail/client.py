@@ -1,4 +1,4 @@
-"""The product's only door to a Gmail mailbox."""
+"""GmailClient, which makes all of the product's requests to Gmail."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mail.gmail.errors import (
 from mail.gmail.exchange import Exchange
 from mail.gmail.service import Http, Resources, gmail_resources
 
-# What Google advises; it takes 100.
+# Google recommends at most 50 requests in a batch, and accepts 100.
 MAX_BATCH = 50
 # What Gmail answers with nothing but its status.
 _WITHOUT_CONTENT = (".delete", ".batchModify")
@@ -45,14 +45,14 @@ _ME = "me"
 class GmailClient:
     """One mailbox; may be shared between threads.
 
-    Every method makes one request (``num_retries=0``: retrying is the queue's business) and
+    Every method makes one request (``num_retries=0``, because the queue does the retrying) and
     raises a GmailError when it fails.
     """
 
     def __init__(
         self, open_http: Callable[[], Http], *, resources: Resources | None = None
     ) -> None:
-        """Use ``open_http`` once per thread: connections must not be shared."""
+        """Call ``open_http`` once per thread, because threads must not share a connection."""
         self._open_http = open_http
         self._resources = resources or gmail_resources()
         self._local = threading.local()
@@ -97,7 +97,7 @@ class GmailClient:
     def get_messages(
         self, message_ids: Sequence[str], fmt: MessageFormat = "full"
     ) -> dict[str, Message | GmailError]:
-        """Return messages by id, or what went wrong with each; 50 at most, in one request."""
+        """Return each message, or its error, by message id; one request takes 50 ids at most."""
         if len(message_ids) > MAX_BATCH:
             raise ValueError(f"a batch takes {MAX_BATCH} messages at most")
         found: dict[str, Message | GmailError] = {}
@@ -114,7 +114,7 @@ class GmailClient:
             try:
                 batch.execute(http=self._http())
             except (KeyError, ValueError) as error:
-                # Google's library does not expect an answer that was cut off.
+                # Google's library raises these for an answer that was cut off.
                 raise GmailUnavailable(reason="incomplete_batch") from error
         return found
 
@@ -133,7 +133,7 @@ class GmailClient:
             raise GmailHistoryExpired(status=error.status, reason=error.reason) from error
 
     def watch(self, topic: str, label_ids: Sequence[str]) -> Watch:
-        """Have changes to messages with any of these labels published, for a week at most.
+        """Ask Gmail to publish changes to messages with any of these labels, for a week at most.
 
         Raises:
             GmailForbidden: Gmail may not publish to the topic.
@@ -152,16 +152,16 @@ class GmailClient:
         return cast("list[SendAs]", answer.get("sendAs", []))
 
     def list_labels(self) -> list[Label]:
-        """Return the system's labels and the person's own."""
+        """Return Gmail's system labels and the owner's own labels."""
         answer = self._execute(self._resources.labels.list(userId=_ME))
         return cast("list[Label]", answer.get("labels", []))
 
     def get_label(self, label_id: str) -> Label:
-        """Return one label, with the number of its messages; GmailNotFound: there is none."""
+        """Return one label with the number of its messages; raise GmailNotFound if missing."""
         return cast("Label", self._execute(self._resources.labels.get(userId=_ME, id=label_id)))
 
     def create_label(self, name: str) -> Label:
-        """Make a label that is shown in both lists.
+        """Create a label that Gmail shows in the label list and in the message list.
 
         Raises:
             GmailConflict: a label of this name (any case) exists.
@@ -177,7 +177,7 @@ class GmailClient:
     def modify_message(
         self, message_id: str, add: Sequence[str] = (), remove: Sequence[str] = ()
     ) -> MessageReference:
-        """Add and remove label ids of one message; at least one, at most 100 each.
+        """Add and remove label ids of one message; at least one id, at most 100 of each.
 
         Raises:
             GmailBadRequest: a label is unknown or not changeable (SENT, DRAFT).
@@ -205,12 +205,12 @@ class GmailClient:
         return cast("MessageReference", self._execute(request))
 
     def untrash(self, message_id: str) -> MessageReference:
-        """Take a message out of the trash; other labels are not put back."""
+        """Take a message out of the trash; Gmail does not put its other labels back."""
         request = self._resources.messages.untrash(userId=_ME, id=message_id)
         return cast("MessageReference", self._execute(request))
 
     def delete_message(self, message_id: str) -> None:
-        """Delete a message for good, past the trash.
+        """Delete a message for good, without moving it to the trash.
 
         Raises:
             GmailForbidden: the mailbox has not granted the scope that this needs.
@@ -226,7 +226,7 @@ class GmailClient:
         return base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))
 
     def create_draft(self, raw: bytes, thread_id: str = "") -> Draft:
-        """Store a draft, in the thread where its headers and subject fit there."""
+        """Store a draft; Gmail puts it into the thread only if its headers and subject fit."""
         message = {"raw": base64.urlsafe_b64encode(raw).decode()}
         if thread_id:
             message["threadId"] = thread_id
@@ -234,12 +234,12 @@ class GmailClient:
         return cast("Draft", self._execute(request))
 
     def get_draft(self, draft_id: str) -> DraftMessage:
-        """Return a draft with its message, which may be in the trash; GmailNotFound: it is gone."""
+        """Return a draft with its message, which may be in the trash; GmailNotFound if gone."""
         request = self._resources.drafts.get(userId=_ME, id=draft_id, format="full")
         return cast("DraftMessage", self._execute(request))
 
     def list_drafts(self, page_token: str | None = None) -> DraftPage:
-        """Return one page of all drafts; it does not lag behind, as a search may."""
+        """Return one page of all drafts, up to date; `find_drafts`, a search, may lag behind."""
         request = self._resources.drafts.list(userId=_ME, pageToken=page_token, maxResults=500)
         return cast("DraftPage", self._execute(request))
 
@@ -249,10 +249,10 @@ class GmailClient:
         return cast("list[Draft]", self._execute(request).get("drafts", []))
 
     def send_draft(self, draft_id: str) -> MessageReference:
-        """Send a draft, which is gone after; the sent message has an id of its own.
+        """Send a draft, which deletes it; the sent message has a new id.
 
         Raises:
-            GmailNotFound: it is gone: sent before, or deleted.
+            GmailNotFound: the draft was sent before, or deleted.
         """
         request = self._resources.drafts.send(userId=_ME, body={"id": draft_id})
         return cast("MessageReference", self._execute(request))

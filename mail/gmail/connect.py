@@ -1,4 +1,4 @@
-"""Ways to a GmailClient: over the local simulator in this process, or over HTTP."""
+"""Functions that return a GmailClient: over the local simulator in this process, or over HTTP."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mail.gmail.shared_token import SharedCredentials, TokenSource
 from mail.gmail.simulator.api import GmailSimulator
 from mail.gmail.simulator.transport import SimulatorHttp
 
-# Without a single byte: a worker's thread waits so long, and does nothing else.
+# How long a worker's thread waits for the next byte of an answer, doing nothing else.
 _TIMEOUT_SECONDS = 20
 
 _connections = threading.local()
 
 
 def simulator_client(address: str, store_path: Path | str) -> GmailClient:
-    """Return a client of a mailbox in the local simulator's file, made empty when missing."""
+    """Return a client of a mailbox in the local simulator's file; both are created if missing."""
     simulator = local_gmail(Path(store_path))
     return GmailClient(lambda: SimulatorHttp(simulator, address))
 
@@ -40,7 +40,8 @@ def google_client(tokens: TokenSource, *, endpoint: str = "") -> GmailClient:
     """
     credentials = SharedCredentials(tokens)
     return GmailClient(
-        # One new access token for a 401; refused with that as well, the job tries again later.
+        # After a 401, fetch one new access token; if Gmail refuses that, too, the job is retried
+        # later.
         lambda: AuthorizedHttp(credentials, http=_connection_of_thread(), max_refresh_attempts=1),
         resources=gmail_resources(endpoint or None),
     )

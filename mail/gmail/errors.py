@@ -37,19 +37,19 @@ _USAGE_REASONS = frozenset(
 )
 INVALID_GRANT = "invalid_grant"
 UNANSWERED = "TimeoutError"
-"""The reason of a GmailUnavailable for which Gmail was waited for in vain."""
+"""The reason of a GmailUnavailable when Gmail did not answer in time."""
 UNREADABLE = "unreadable_answer"
-"""The reason of a GmailUnavailable whose answer is not Gmail's, or was cut off."""
+"""The reason of a GmailUnavailable when the answer is not Gmail's own, or was cut off."""
 REFRESH_IN_PROGRESS = "refresh_in_progress"
-"""The reason of a GmailUnavailable for which somebody else is renewing the account's token."""
+"""The reason of a GmailUnavailable when another thread or process renews the account's token."""
 _CLIENT_REASONS = frozenset(
     {"invalid_client", "unauthorized_client", "deleted_client", "disabled_client"}
 )
 _REASON = re.compile(r"[A-Za-z_]{1,60}")
 _RETRY_AFTER_TEXT = re.compile(r"[Rr]etry after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?Z")
-# Daily limits are lifted at midnight Pacific time; in summer an hour before this one.
+# Google resets daily limits at midnight Pacific time, which in summer is an hour before this.
 _PACIFIC = timezone(timedelta(hours=-8))
-# Google may say "not now" for long, but a longer wait is a misread date.
+# Google may ask for a long wait, but a longer one than this comes from a misread date.
 _MAX_RETRY_AFTER_SECONDS = 24 * 3600.0
 
 
@@ -229,7 +229,7 @@ def _until_pacific_midnight(now: datetime) -> float:
 
 
 def _refresh_reason(error: RefreshError) -> str:
-    """Return the OAuth error code, such as invalid_grant; the description stays out."""
+    """Return the OAuth error code, such as invalid_grant, without Google's description."""
     for argument in error.args:
         code = argument.get("error", "") if isinstance(argument, dict) else ""
         if _REASON.fullmatch(str(code)):

@@ -19,17 +19,19 @@ class Exchange:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Watch a request, and raise a GmailError in place of what the libraries raise."""
+        """Record how a request ends, and turn the libraries' exceptions into a GmailError."""
         self.is_waiting = True
         try:
             yield
         except TRANSLATED as error:
             translated = translate(error)
             self.is_answered = translated.reason != UNANSWERED
-            # As its cause the traceback would quote the request's address and Google's text.
+            # With the original as cause, the traceback would quote the request's URL and Google's
+            # text.
             raise translated from None
         except GmailError as error:
-            # Of the access token, which is renewed on the way. Who waits for another's refresh learns nothing.
+            # Raised while renewing the access token. If another thread or process renews it, this
+            # one does not learn whether Google answers.
             if error.reason != REFRESH_IN_PROGRESS:
                 self.is_answered = error.reason != UNANSWERED
             raise

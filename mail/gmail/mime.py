@@ -88,7 +88,8 @@ def build_mail(mail: OutgoingMail) -> bytes:
     """Return the message as RFC 5322 bytes.
 
     Raises:
-        OutboundInvalid: a field cannot be written; what a header would carry past its end above all.
+        OutboundInvalid: a field cannot be written, above all one with a line break that would end
+            its header.
     """
     faults = faults_of(mail)
     if faults:
@@ -107,7 +108,7 @@ def build_mail(mail: OutgoingMail) -> bytes:
     _add_body(message, mail)
     for file in mail.files:
         _attach(message, file)
-    # The library would encode ids longer than a line; folded between ids they stay readable.
+    # The library would encode ids that are longer than a line, so these headers are written here.
     return _id_lines(mail) + message.as_bytes()
 
 
@@ -184,7 +185,7 @@ def _add_body(message: EmailMessage, mail: OutgoingMail) -> None:
 def _attach(message: EmailMessage, file: OutgoingFile) -> None:
     maintype, _, subtype = file.mime_type.partition("/")
     if maintype in ("message", "multipart"):
-        # As bytes of no type: the library would parse and rewrite what must stay as it is.
+        # Attached as bytes without a type, because the library would parse and rewrite a message.
         maintype, subtype = "application", "octet-stream"
     message.add_attachment(
         file.content, maintype=maintype, subtype=subtype, filename=file.filename or NAMELESS

@@ -24,7 +24,7 @@ TIMEOUT_SECONDS = 20
 
 @dataclass(frozen=True, repr=False)
 class OAuthClient:
-    """This service as Google knows it, and where Google is asked."""
+    """This service's OAuth client at Google, and the addresses of Google's endpoints."""
 
     client_id: str
     client_secret: str
@@ -35,7 +35,7 @@ class OAuthClient:
 
 @dataclass(frozen=True, repr=False)
 class AccessToken:
-    """What opens the mailbox for about an hour."""
+    """A token that gives access to the mailbox for about an hour."""
 
     value: str
     expires_at: datetime | None
@@ -46,15 +46,15 @@ class Grant:
     """A person's consent."""
 
     refresh_token: str
-    """Empty when Google gave none: it does so only at the first consent."""
+    """Empty if Google sent none; without prompt=consent it sends one only at the first consent."""
     access: AccessToken
     scopes: frozenset[str]
-    """What the person granted, which may be less than was asked for."""
+    """The scopes that the person granted, which may be fewer than were asked for."""
 
 
 @dataclass(frozen=True, repr=False)
 class ConsentRequest:
-    """Where to send the person, and the two secrets that must come back."""
+    """The consent page's address, and the two secrets to keep until the code is exchanged."""
 
     url: str
     state: str
@@ -73,12 +73,12 @@ def request_consent(
 
 
 def exchange_code(client: OAuthClient, redirect_uri: str, code: str, code_verifier: str) -> Grant:
-    """Return the grant behind the code that the consent page has given.
+    """Exchange the consent page's code for the grant.
 
     Raises:
         GmailError: Google refused the code, or did not answer.
     """
-    # Without scopes: the library would take fewer granted ones for an attack.
+    # No scopes are given, because the library raises an error if the person granted fewer.
     flow = _flow(client, redirect_uri, None, code_verifier=code_verifier)
     with _translated():
         token = flow.fetch_token(code=code, include_client_id=True, timeout=TIMEOUT_SECONDS)
@@ -115,11 +115,11 @@ def refresh(client: OAuthClient, refresh_token: str) -> tuple[AccessToken, str]:
 
 
 def revoke(client: OAuthClient, token: str) -> None:
-    """Withdraw the grant behind a token at Google; one it does not know is withdrawn already.
+    """Revoke the grant behind a token; a token that Google does not know counts as revoked.
 
     Raises:
-        GmailUnavailable: Google neither did it nor said that it knows no such token (400): the grant
-            may still hold.
+        GmailUnavailable: Google neither revoked it nor answered that it does not know the token
+            (400), so the grant may still be valid.
     """
     with _translated():
         response, _ = httplib2.Http(timeout=TIMEOUT_SECONDS).request(
@@ -135,7 +135,7 @@ def revoke(client: OAuthClient, token: str) -> None:
 def _flow(
     client: OAuthClient, redirect_uri: str, scopes: list[str] | None, *, code_verifier: str = ""
 ) -> Flow:
-    # It brings a second HTTP client along, for the consent page alone.
+    # Imported here, because it loads a second HTTP client that only the consent page needs.
     from google_auth_oauthlib.flow import Flow
 
     config = {
@@ -160,7 +160,7 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except TRANSLATED as error:
-        # RequestException is an OSError, so it is among them.
+        # requests' RequestException is an OSError, so TRANSLATED includes it.
         raise translate(error) from None
     except OAuth2Error as error:
         raise refused_grant(error.error or type(error).__name__) from None

@@ -1,4 +1,4 @@
-"""Gmail's notifications as Pub/Sub delivers them: whether one is Google's, and what it says."""
+"""Check that a push comes from Google, and read Gmail's notification in it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MAX_TOKEN_LENGTH = 8192
 MAX_ADDRESS_LENGTH = 320
 MAX_ID_LENGTH = 64
 MAX_HISTORY_ID = 2**63 - 1
-# Between Google's clock and this machine's.
+# The tolerated difference between Google's clock and this machine's.
 CLOCK_SKEW_SECONDS = 10
 
 
 class PushRefused(Exception):
-    """The request does not come from the subscription's service account; `reason` says how it shows."""
+    """The request is not from the subscription's service account; `reason` is the failed check."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -33,7 +33,7 @@ class PushRefused(Exception):
 
 
 class PushMalformed(Exception):
-    """The body is no notification of Gmail's; `field` is what is wrong in it."""
+    """The body is not a Gmail notification; `field` is the part of it that is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -42,20 +42,20 @@ class PushMalformed(Exception):
 
 
 class Certificates(Protocol):
-    """Google's certificates, of which each token names one."""
+    """Google's certificates; each token names one by its key id."""
 
     def find(self, key_id: str) -> str | None:
         """Return the certificate as PEM text, None where Google has none of this id.
 
         Raises:
-            GmailUnavailable: Google does not say which it has.
+            GmailUnavailable: the certificates could not be fetched.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """What the tokens of the push subscription name: the audience, and who signs."""
+    """The audience and the service account that the push subscription's tokens must name."""
 
     audience: str
     service_account: str
@@ -63,7 +63,7 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Notification:
-    """One message of Pub/Sub's: the mailbox changed, and its history has come to this id."""
+    """One Pub/Sub message: the mailbox has changed, and `history_id` is its newest history id."""
 
     address: str
     history_id: int
@@ -71,11 +71,11 @@ class Notification:
 
 
 def check_token(token: str, certificates: Certificates, expected: Subscription) -> None:
-    """Check that Google signed the token for this subscription, and that it is still good.
+    """Check that Google signed the token for this subscription, and that it is valid now.
 
     Raises:
-        PushRefused: it did not, or not for us, or not now.
-        GmailUnavailable: Google's certificates cannot be had.
+        PushRefused: Google did not sign it, it is for another subscription, or is not valid now.
+        GmailUnavailable: Google's certificates could not be fetched.
     """
     if not expected.audience or not expected.service_account:
         raise PushRefused("not_configured")
@@ -89,7 +89,7 @@ def check_token(token: str, certificates: Certificates, expected: Subscription) 
 
 
 def _verified_claims(token: str, certificates: Certificates, audience: str) -> Mapping[str, Any]:
-    # Loaded with the first notification: workers verify none.
+    # Imported with the first notification, because workers verify none.
     from google.auth import jwt
 
     unreadable = (ValueError, TypeError, OverflowError, RecursionError, GoogleAuthError)
@@ -119,7 +119,7 @@ def read_notification(body: bytes) -> Notification:
     """Return what Pub/Sub's request says.
 
     Raises:
-        PushMalformed: it is not what Gmail publishes.
+        PushMalformed: the body is not what Gmail publishes.
     """
     envelope = _json_object(body, "body")
     message = envelope.get("message")

@@ -11,7 +11,7 @@ REQUIRED_SCOPES: Final[dict[str, str]] = {
         "delete mail for good, nor change Gmail's settings."
     ),
 }
-"""Each scope, with what needs it."""
+"""Each scope, with what Mailroom does with it."""
 
 FULL_SCOPE: Final = "https://mail.google.com/"
-"""What deleting for good needs. It is not asked for; a mailbox may have granted it all the same."""
+"""The scope that deleting for good needs. Mailroom does not ask for it, but may be granted it."""

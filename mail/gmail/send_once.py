@@ -1,7 +1,7 @@
 """HTTP connections that send a write once and never again.
 
-httplib2 silently repeats a request, writes too, when a server closes the connection without an
-answer. The first one may have taken effect: a mail would be sent twice.
+httplib2 silently repeats a request, even a write, when a server closes the connection without an
+answer. If the first one took effect, a mail would be sent twice.
 """
 
 from __future__ import annotations

@@ -65,6 +65,6 @@ def gmail_resources(endpoint: str | None = None) -> Resources:
         history=users.history(),
         drafts=users.drafts(),
         send_as=users.settings().sendAs(),
-        # Google's own choice, new_batch_http_request, knows no other endpoint than Gmail.
+        # Google's own new_batch_http_request always uses Gmail's address, whatever the endpoint.
         batch_uri=f"{(endpoint or GMAIL_ENDPOINT).rstrip('/')}/batch/gmail/v1",
     )

@@ -14,23 +14,23 @@ class TokenSource(Protocol):
     """Keeps an account's access token."""
 
     def fresh(self, refused: str | None) -> AccessToken:
-        """Return a token that is good for some minutes, and another one than `refused`.
+        """Return a token that is valid for some minutes and is not `refused`.
 
         Raises:
-            GmailError: there is none to be had.
+            GmailError: no token could be obtained.
         """
         ...
 
 
 class SharedCredentials(Credentials):
-    """Asks its source at the first request, shortly before the token expires, and after a 401."""
+    """Asks its source for a token at the first request, shortly before expiry, and after a 401."""
 
     def __init__(self, source: TokenSource) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # google.auth has few types
         self._source = source
 
     def refresh(self, request: Request) -> None:
-        """Take the source's token in place of the one there was."""
+        """Replace the token by the source's."""
         token = self._source.fresh(self.token)
         self.token = token.value
         # Google's library compares with UTC times without a zone.

@@ -1,4 +1,4 @@
-"""What Gmail counts for requests, by its page on usage limits, and how fast Mailroom spends it."""
+"""Gmail's quota units of each request, by its usage limits, and how fast Mailroom spends them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ BATCH_MODIFY: Final = 50
 DRAFT: Final = 10
 SEND: Final = 100
 WATCH: Final = 100
-# Of Gmail's 15,000 a minute for each user: the rest is for the person's other programs.
+# Gmail allows each user 15,000 units a minute; the rest is left to the owner's other programs.
 A_MINUTE: Final = 9_000
 AT_ONCE: Final = 1_500

@@ -1,4 +1,4 @@
-"""An HTTP request and its answer, as every door of the simulator hands them in and out."""
+"""An HTTP request and its answer, the same for each of the simulator's transports."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An HTTP request as either door hands it in."""
+    """An HTTP request, whichever transport it came over."""
 
     verb: str
     uri: str
-    """Absolute or from the path on, with the query."""
+    """The absolute URI, or only its path and query."""
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Names in lower case."""

@@ -1,4 +1,4 @@
-"""The simulator's front: one request in, one answer out, over one shared file."""
+"""The simulator's entry point: returns the answer to a request, over one shared file."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class GmailSimulator:
         `scopes` are what the owner has granted; None: everything.
 
         Raises:
-            AnswerLost: an ordered fault; the request may have taken effect all the same.
+            AnswerLost: a fault was ordered; the request may have taken effect all the same.
         """
         try:
             if is_batch(request):
@@ -115,7 +115,7 @@ class GmailSimulator:
         handler = reader or _WRITERS.get(method.name)
         if handler is None:
             raise ApiError(501, "notImplemented", f"The simulator does not implement {method.name}")
-        # A mailbox comes into being with the first request for it, even one that only reads.
+        # The first request for a mailbox creates it, even a request that only reads.
         with self._store.write() as connection:
             return handler(Mailbox.ensure(connection, address), call)
 
@@ -129,7 +129,7 @@ class GmailSimulator:
         internal_date: datetime | None = None,
         labels: Collection[str] = NEW_MAIL,
     ) -> ImportResult:
-        """Put a message into a mailbox, made when missing; the same bytes again change nothing.
+        """Import a message, creating the mailbox if missing; the same bytes again change nothing.
 
         internalDate is the given moment, else the Date header, else the latest Received
         header, else now.
@@ -146,14 +146,14 @@ class GmailSimulator:
     def import_messages(
         self, address: str, raws: Iterable[bytes], *, labels: Collection[str] = NEW_MAIL
     ) -> Iterator[ImportResult]:
-        """Import thousands of messages as import_message does one; consume it to the end.
+        """Import thousands of messages as import_message does one; consume the iterator to its end.
 
         Results come in the order of the messages; each batch of 200 is durable when its
         first result appears.
         """
         return incoming.import_messages(self._store, address, raws, labels=labels)
 
-    # Access and weather
+    # Access, pushes and faults
 
     def access_token(self, address: str) -> str:
         """Return the bearer token that opens a mailbox over HTTP; the mailbox is made if missing."""
@@ -169,7 +169,7 @@ class GmailSimulator:
 
         Raises:
             ApiError: 401, the token opens no mailbox.
-            AnswerLost: an ordered fault; the request took effect all the same.
+            AnswerLost: a fault was ordered; the request may have taken effect all the same.
         """
         with self._store.read() as connection:
             row = connection.execute(
@@ -190,7 +190,7 @@ class GmailSimulator:
         )
 
     def subscribe(self, topic: str, endpoint: str, *, audience: str, service_account: str) -> None:
-        """Have what watches publish to the topic pushed to an address, by `deliver_pushes`."""
+        """Let `deliver_pushes` post to this address what watches publish to the topic."""
         push.subscribe(
             self._store, topic, endpoint, audience=audience, service_account=service_account
         )
@@ -198,29 +198,29 @@ class GmailSimulator:
     def deliver_pushes(
         self, *, copies: int = 1, order: random.Random | None = None, lose: bool = False
     ) -> list[int]:
-        """Push what waits and return the statuses: repeated, shuffled or dropped on demand."""
+        """Push what waits, repeated, shuffled or dropped on demand, and return the statuses."""
         return push.deliver(self._store, copies=copies, order=order, lose=lose)
 
     def waiting_pushes(self) -> list[tuple[str, int]]:
-        """Return address and history id of what was published and not acknowledged."""
+        """Return address and history id of each notification that was not acknowledged."""
         return [(row["address"], row["history_id"]) for row in push.waiting(self._store)]
 
     def sign_push(
         self, audience: str, service_account: str, claims: Mapping[str, Any] | None = None
     ) -> str:
-        """Return a token of Pub/Sub's for this audience; `claims` replace some of its own."""
+        """Return a token as Pub/Sub signs it for this audience; `claims` replace its own."""
         return push.sign(self._store, audience, service_account, claims)
 
     def find(self, key_id: str) -> str | None:
-        """Return the certificate of a signing key, as the webhook asks Google for it."""
+        """Return the certificate of a signing key, which the webhook would fetch from Google."""
         return push.certificates(self._store).get(key_id)
 
     def revoke_grants(self, address: str) -> None:
-        """Withdraw what the owner of a mailbox has granted: refresh answers invalid_grant."""
+        """Revoke the owner's grants to a mailbox, so that a refresh answers invalid_grant."""
         oauth.revoke_all(self._store, address)
 
     def expire_access_tokens(self, address: str) -> None:
-        """Let every OAuth access token to a mailbox end now."""
+        """Expire every OAuth access token to a mailbox now."""
         oauth.expire_access(self._store, address)
 
     def add_alias(self, address: str, alias: str, *, verified: bool = True) -> None:
@@ -245,7 +245,7 @@ class GmailSimulator:
         faults.order(self._store, fault, method=method, address=address, times=times)
 
     def delay_search(self, seconds: int, *, address: str | None = None) -> None:
-        """Let searches find a message only when it is this old, as Gmail's index lags."""
+        """Let searches find a message only when it is this old, as if Gmail's index lagged."""
         faults.delay_search(self._store, seconds, address=address)
 
     def clear_faults(self) -> None:
@@ -253,7 +253,7 @@ class GmailSimulator:
         faults.clear(self._store)
 
     def order_quota(self, limits: Quota | None) -> None:
-        """Count units from now on, and refuse what exceeds them; None: no longer."""
+        """Count quota units from now on and refuse requests beyond the limits; None stops that."""
         quota.order(self._store, limits)
 
     def expire_history(self, address: str) -> None:
@@ -263,7 +263,7 @@ class GmailSimulator:
 
 
 def _request_line(request: Request) -> tuple[str, str, str]:
-    """Return verb, path and query; a long GET arrives as a POST that says so."""
+    """Return verb, path and query; a client sends a long GET as a POST with an override header."""
     parts = urlsplit(request.uri)
     if request.headers.get("x-http-method-override") == "GET":
         return "GET", parts.path, request.body.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The one exception the simulator answers with, in the shape of Gmail's error bodies."""
+"""The exception that becomes an error answer, in the shape of Gmail's error bodies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _USAGE_REASONS = frozenset(
 
 
 class ApiError(Exception):
-    """A request Gmail would refuse; becomes the answer instead of a result."""
+    """Raised for a request that Gmail would refuse; it is answered with the error's body."""
 
     def __init__(
         self, status: int, reason: str, message: str, *, retry_after: int | None = None
@@ -57,7 +57,7 @@ class ApiError(Exception):
 
 
 def invalid_argument(message: str) -> ApiError:
-    """Return the 400 for a request that can never succeed as it stands."""
+    """Return the 400 for a request that cannot succeed unless it is changed."""
     return ApiError(400, "invalidArgument", message)
 
 

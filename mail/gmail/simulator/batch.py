@@ -23,7 +23,7 @@ def is_batch(request: Request) -> bool:
 
 
 def answer_batch(request: Request, answer: Callable[[Request], Answer]) -> Answer:
-    """Answer each part with `answer`, in order, whatever becomes of the others.
+    """Answer each part with `answer`, in order, even if others fail.
 
     Raises:
         ApiError: 400, the body is no batch, or has too many parts.
@@ -46,7 +46,7 @@ def _answer_part(part: object, answer: Callable[[Request], Answer]) -> bytes:
     payload = part.get_payload(decode=True) if isinstance(part, Message) else None
     if not isinstance(part, Message) or not isinstance(payload, bytes):
         raise invalid_argument("A part of the batch request is no request")
-    # Clients end the lines of a part with either line ending.
+    # Clients may end the lines of a part with \n or with \r\n.
     request_line, _, rest = payload.replace(b"\r\n", b"\n").partition(b"\n")
     words = request_line.decode("latin-1").split()
     if len(words) < 2:

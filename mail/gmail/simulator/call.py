@@ -1,4 +1,4 @@
-"""A checked request on its way to a handler, and the page tokens handlers give out."""
+"""A checked request for a handler, and the page tokens that handlers return."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Call:
         return min(size, _MAX_PAGE) or _DEFAULT_PAGE
 
     def page_position(self, length: int, *, first: int = _ABOVE_ALL) -> tuple[int, ...]:
-        """Return the numbers inside pageToken; ``first`` in each place on the first page.
+        """Return the numbers inside pageToken; on the first page, ``first`` in place of each.
 
         Raises:
             ApiError: 400, the token is not one of ours.

@@ -40,7 +40,7 @@ class Method:
     request_schema: str | None
     response_schema: str | None
     scopes: frozenset[str]
-    """Any one of these permits it."""
+    """Any one of these permits the call."""
     takes_upload: bool
 
 
@@ -157,7 +157,7 @@ def check_body(method: Method, body: object) -> None:
     error = best_match(_request_validator(method.name).iter_errors(body))
     if error is not None:
         where = ".".join(str(step) for step in error.absolute_path) or "message"
-        # Only these two name fields; the others would repeat the content they object to.
+        # Only the messages of these two validators name fields; the others would quote the content.
         names_fields = error.validator in ("additionalProperties", "required")
         fault = error.message if names_fields else f"{error.validator} {error.validator_value}"
         raise invalid_argument(f"Invalid JSON payload received at '{where}': {fault}")
@@ -180,7 +180,7 @@ def _validator(root: str, *, request_of: str | None) -> Draft202012Validator:
         name: _json_schema(schema, request_of=request_of)
         for name, schema in _document()["schemas"].items()
     }
-    # Loaded with the first body: workers of a Google mailbox never see one.
+    # Imported with the first body, because workers of a Google mailbox never see one.
     from jsonschema import Draft202012Validator
 
     return Draft202012Validator({"$ref": f"#/$defs/{root}", "$defs": definitions})
@@ -213,7 +213,8 @@ def _json_schema(schema: Mapping[str, Any], *, request_of: str | None) -> dict[s
             "additionalProperties": False,
         }
     if "enum" in schema:
-        # Google's guides write these words in capitals, the document in small letters.
+        # Google's guides write these words in upper case, the document in lower case; both are
+        # accepted.
         capitals = [word.upper() for word in schema["enum"]] if request_of else []
         return {"enum": [*schema["enum"], *capitals]}
     if pattern := _INTEGER_PATTERN.get(schema.get("format", "")):

@@ -79,7 +79,7 @@ def _delete(mailbox: Mailbox, call: Call) -> None:
 
 
 def _send(mailbox: Mailbox, call: Call) -> Json:
-    """Send the stored draft, or the message given with its id; the draft is gone after."""
+    """Send the stored draft, or the message given with its id, and delete the draft."""
     draft = _message(mailbox, call.body["id"])
     given = call.body.get("message", {})
     raw = raw_of(given, "message.raw") if given.get("raw") else mailbox.raw(draft)

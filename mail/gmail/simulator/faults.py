@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mail.gmail.simulator.api_error import ApiError
 from mail.gmail.simulator.store import Store
 
-# Kept among the faults, under a name that no method has.
+# The search delay is stored in the table of faults, under a name that no method has.
 SEARCH_DELAY = "search-delay"
 
 _DEFAULT_REASONS = {
@@ -30,7 +30,7 @@ class Fault:
 
     status: int = 503
     reason: str = ""
-    """Empty: what Gmail usually says with this status."""
+    """Empty means Gmail's usual reason for this status."""
     message: str = "Fault injected by the simulator"
     retry_after: int | None = None
     """Seconds in the Retry-After header; None sends no header."""
@@ -47,7 +47,7 @@ class Fault:
 
 LOST_ANSWER = Fault(loses_answer=True)
 LOST_REQUEST = Fault(loses_request=True)
-# How the table keeps the two.
+# How the column loses_answer stores these two.
 _LOSES_ANSWER, _LOSES_REQUEST = 1, 2
 
 
@@ -91,7 +91,7 @@ def search_delay_ms(connection: sqlite3.Connection, address: str) -> int:
 
 
 def clear(store: Store) -> None:
-    """Forget what was ordered, the delay of searches too."""
+    """Delete all faults that were ordered, and the delay of searches."""
     with store.write() as connection:
         connection.execute("DELETE FROM fault")
 
@@ -104,7 +104,7 @@ _DUE = (
 
 
 def take(store: Store, address: str, method: str) -> Fault | None:
-    """Return the fault that meets this request, and use it up; None in good weather."""
+    """Return the fault ordered for this request and count it as used; None if there is none."""
     with store.read() as connection:
         if connection.execute(_DUE, (address, method)).fetchone() is None:
             return None

@@ -41,7 +41,7 @@ def _list(mailbox: Mailbox, call: Call) -> Json:
 
 
 def _rows(mailbox: Mailbox, call: Call, after: int, page_size: int) -> list[Row]:
-    """Return the rows of one page and of one record more, which tells whether to go on."""
+    """Return the rows of one page and of one record more, which tells if there is another page."""
     return mailbox.connection.execute(
         "WITH matching AS (SELECT * FROM history WHERE mailbox = :mailbox AND id > :after"
         " AND kind IN (SELECT value FROM json_each(:kinds))"

@@ -107,11 +107,11 @@ def add_composed(
     internal_date: datetime | None = None,
     stay_in: int | None = None,
 ) -> StoredMessage:
-    """Store a message a client wrote, in the thread it asks for when it may be there.
+    """Store a message that a client wrote, in the requested thread if it may join that.
 
-    A threadId alone does not suffice: the message must also refer to one of the thread's
-    messages and bear its subject, or it starts a thread of its own. ``stay_in`` is the thread
-    of the draft it replaces, which it keeps unless the body asks for another.
+    A threadId alone does not suffice: the message must also refer to one of the thread's messages
+    and bear its subject, or it starts a thread of its own. ``stay_in`` is the thread of the draft
+    that the message replaces; it stays there unless the body asks for another thread.
 
     Raises:
         ApiError: 404, there is no thread of the given id.
@@ -154,7 +154,7 @@ def send(mailbox: Mailbox, body: Json, raw: bytes, *, stay_in: int | None = None
 
 
 def _is_to_oneself(mailbox: Mailbox, root: Part) -> bool:
-    """Say whether the owner is among the recipients: then it is one message, sent and received."""
+    """Say whether the owner is a recipient; the one message is then both sent and received."""
     own = {mailbox.address, *own_aliases(mailbox)}
     fields = [value for name in ("To", "Cc", "Bcc") for value in root.all_headers(name)]
     return any(address.lower() in own for _, address in getaddresses(fields))

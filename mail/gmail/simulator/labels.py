@@ -1,4 +1,4 @@
-"""labels.*: the system labels and those people make."""
+"""labels.*: Gmail's system labels and the users' own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EDITABLE = ("messageListVisibility", "labelListVisibility", "color")
 
 
 def search_key(name: str) -> str:
-    """Return the form in which ``label:`` compares names: lower case, dashes for the rest."""
+    """Return the form in which ``label:`` compares names: lower case, dashes for separators."""
     return re.sub(r"[\s/&()|]", "-", name.casefold())
 
 

@@ -53,7 +53,7 @@ class Mailbox:
 
     @classmethod
     def ensure(cls, connection: sqlite3.Connection, address: str) -> Mailbox:
-        """Return the mailbox of an address, made empty when there is none."""
+        """Return the mailbox of an address, creating an empty one if there is none."""
         connection.execute(
             "INSERT OR IGNORE INTO mailbox (address, access_token, history_id, history_floor)"
             " VALUES (?, ?, ?, ?)",
@@ -84,7 +84,8 @@ class Mailbox:
         return value
 
     def _next_history_id(self) -> int:
-        # Gmail's ids leave gaps; a client that counts on neighbours has to notice here.
+        # Gmail's history ids have gaps, so a client that expects consecutive ids must fail here,
+        # too.
         row = self.connection.execute(
             "UPDATE mailbox SET history_id = history_id + 3 + (history_id * 7) % 11"
             " WHERE pk = ? RETURNING history_id",
@@ -94,7 +95,7 @@ class Mailbox:
         return value
 
     def expire_history(self) -> None:
-        """Forget every change so far: cursors taken until now are refused with 404."""
+        """Delete all history so far, so that the history ids handed out until now answer 404."""
         floor = self._next_history_id()
         self.connection.execute(
             "UPDATE mailbox SET history_floor = ? WHERE pk = ?", (floor, self.pk)
@@ -236,8 +237,8 @@ class Mailbox:
     def find_thread(self, letter: Letter, *, within: int | None = None) -> int | None:
         """Return the thread a letter belongs to by its references and subject.
 
-        It does not matter which of the two messages came first. ``within`` asks about one
-        thread only.
+        The letter may refer to the thread's messages, or they to the letter. ``within`` limits the
+        search to one thread.
         """
         row = self.connection.execute(
             "SELECT max(thread) FROM thread_link WHERE mailbox = :mailbox AND subject = :subject"
@@ -256,7 +257,7 @@ class Mailbox:
     def change_labels(
         self, message: StoredMessage, *, add: Collection[str] = (), remove: Collection[str] = ()
     ) -> StoredMessage:
-        """Add and remove labels; what changes nothing leaves no history."""
+        """Add and remove labels; a call that changes nothing leaves no history record."""
         before = frozenset(message.label_ids)
         added, removed = frozenset(add) - before, before & frozenset(remove)
         if not added and not removed:
@@ -278,7 +279,7 @@ class Mailbox:
         return changed
 
     def delete_message(self, message: StoredMessage) -> None:
-        """Remove a message for good; a draft goes with its message."""
+        """Delete a message for good, and the draft that it belongs to."""
         self._record(message, [("messageDeleted", ())])
         self.connection.execute("DELETE FROM message_text WHERE rowid = ?", (message.pk,))
         self.connection.execute("DELETE FROM message WHERE pk = ?", (message.pk,))

@@ -1,4 +1,4 @@
-"""messages.* save for the ways in (send, import, insert): read, search, label, trash, delete."""
+"""messages.* except send, import and insert: read, search, label, trash, delete."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def untrash(mailbox: Mailbox, message: StoredMessage) -> StoredMessage:
 def _list(mailbox: Mailbox, call: Call) -> Json:
     where, values = matching(mailbox, call.query)
     page_size = call.page_size
-    # Continuing below the last row, not after a count, keeps pages steady while mail arrives.
+    # Each page continues below the last row, not at an offset, so that new mail shifts no page.
     rows = mailbox.connection.execute(
         "SELECT m.pk, m.thread, m.internal_date FROM message m"  # noqa: S608 - built with marks
         f" WHERE {where} AND (m.internal_date, m.pk) < (?, ?)"
@@ -113,7 +113,7 @@ def _batch_delete(mailbox: Mailbox, call: Call) -> None:
 
 
 def _known(mailbox: Mailbox, wire_ids: list[str]) -> list[StoredMessage]:
-    """Return the messages that exist: batch methods pass silently over ids they do not know."""
+    """Return the messages that exist, because Gmail's batch methods ignore unknown ids."""
     if not wire_ids:
         raise invalid_argument("No message ids specified")
     if len(wire_ids) > _MAX_BATCH:

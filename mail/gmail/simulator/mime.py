@@ -1,4 +1,4 @@
-"""Raw RFC 822 bytes to a tree of parts, for any bytes whatever: it never raises.
+"""Parses raw RFC 822 bytes into a tree of parts; it accepts any bytes and never raises.
 
 The part tree keeps the exact bytes of every leaf (transfer encoding removed, charset untouched),
 attached messages included, which the standard parser's object model does not.
@@ -22,7 +22,7 @@ _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]")
 _ENCODED_WORDS = re.compile(
     r"=\?[^?\s]{1,64}\?[bBqQ]\?[^?]*\?=(?:\s+=\?[^?\s]{1,64}\?[bBqQ]\?[^?]*\?=)*"
 )
-# Codecs that run escapes or refuse text do not describe mail.
+# Codecs that interpret escapes or refuse text are no charsets of mail.
 _USELESS_CODECS = re.compile(r"escape|undefined|idna|punycode|mbcs|oem", re.IGNORECASE)
 
 Header = tuple[str, str]
@@ -61,7 +61,7 @@ class Part:
     def is_attachment(self) -> bool:
         """Tell whether this leaf is a file rather than text to read.
 
-        A message that is nothing but one named text is still read, not saved.
+        A message that consists of one text part is text, even if the part has a file name.
         """
         is_sole_text = not self.part_id and self.mime_type.startswith("text/")
         return self.disposition == "attachment" or bool(self.filename and not is_sole_text)
@@ -79,7 +79,7 @@ def parse(raw: bytes) -> Part:
 
 
 class _Parser:
-    """One pass over one message; bounds how many parts it will make."""
+    """Parses one message, and limits the number of its parts."""
 
     def __init__(self) -> None:
         self._parts_left = _MAX_PARTS
@@ -196,7 +196,7 @@ def _child_id(parent: str, index: int) -> str:
 
 
 def _fields(headers: tuple[Header, ...]) -> Message:
-    """Return the standard library's reader of header parameters over the content headers."""
+    """Return a standard Message with the content headers, to read their parameters."""
     fields = Message()
     for name, value in headers:
         lowered = name.lower()
@@ -217,7 +217,7 @@ def _parameter(fields: Message, header: str, name: str) -> str:
         value = fields.get_param(name, header=header)
         text = "" if value is None else collapse_rfc2231_value(value)
     except (ValueError, LookupError, TypeError):
-        # The reader stumbles over some malformed RFC 2231 parameters: as good as absent.
+        # The library raises for some malformed RFC 2231 parameters; they count as absent.
         return ""
     return clean(text.strip())
 
@@ -242,8 +242,8 @@ def _decode_transfer(body: bytes, fields: Message) -> bytes:
 def decode_bytes(data: bytes, charset: str, *, fallback: str = "utf-8") -> str:
     """Return the bytes as text without NULs and surrogates; never raises.
 
-    An unknown charset falls back to the given one; so does, when it is not UTF-8, one that
-    does not fit the bytes.
+    An unknown charset is replaced by the fallback. If the fallback is not UTF-8, so is a charset
+    that does not fit the bytes.
     """
     strictness = "replace" if fallback == "utf-8" else "strict"
     known = "" if _USELESS_CODECS.search(charset) else charset
@@ -271,5 +271,5 @@ def _decode_run(words: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text without NULs and lone surrogates, which no JSON reader agrees on."""
+    """Return the text without NULs and lone surrogates, which JSON readers treat differently."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")

@@ -1,7 +1,7 @@
 """Google's OAuth endpoints over the simulator's mailboxes: consent page, tokens, revocation.
 
-Like Google's: a code is good once and for a short time, an access token ends after an hour, and a
-revoked grant answers ``invalid_grant``. Any client id and secret are taken for a registered one.
+As at Google, a code is valid once and for a short time, an access token expires after an hour, and
+a revoked grant answers ``invalid_grant``. Any client id and secret are accepted.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def answer_oauth(store: Store, request: Request) -> Answer | None:
 
 
 def grant_of(store: Store, access_token: str) -> tuple[str, frozenset[str]] | None:
-    """Return whose mailbox an OAuth access token opens, and for what; None once it is over."""
+    """Return the mailbox and scopes of an OAuth access token; None if it is not valid any more."""
     with store.read() as connection:
         row = connection.execute(
             "SELECT m.address, g.scopes FROM oauth_access a JOIN oauth_grant g ON g.pk = a.grant_pk"
@@ -82,7 +82,7 @@ def revoke_all(store: Store, address: str) -> None:
 
 
 def expire_access(store: Store, address: str) -> None:
-    """Let the access tokens to a mailbox end now; the grants stay."""
+    """Expire the access tokens to a mailbox now; the grants remain."""
     with store.write() as connection:
         connection.execute(
             "UPDATE oauth_access SET expires = 0 WHERE grant_pk IN (SELECT g.pk FROM oauth_grant g"
@@ -203,7 +203,8 @@ def _revoke(store: Store, token: str) -> dict[str, object]:
     _meet_fault(store, "", "oauth.revoke")
     with store.write() as connection:
         changed = connection.execute(
-            # Like Google: with one token goes every grant of the person to this application.
+            # As at Google, revoking one token revokes every grant of the person to this
+            # application.
             "UPDATE oauth_grant SET revoked = 1 WHERE revoked = 0 AND (mailbox, client_id) IN ("
             " SELECT mailbox, client_id FROM oauth_grant WHERE refresh_token = :token"
             " OR pk IN (SELECT grant_pk FROM oauth_access WHERE token = :token))",

@@ -11,7 +11,7 @@ _TOKEN = re.compile(r"\s*([A-Za-z0-9_]+|\*|[(),/])")
 _MAX_NESTING = 20
 
 Selection = dict[str, "Selection"]
-"""The fields kept, each with what is kept below it; empty means everything."""
+"""The fields to keep, each with the selection below it; an empty selection keeps everything."""
 
 
 def select(answer: Any, fields: str) -> Any:

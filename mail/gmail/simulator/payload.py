@@ -13,7 +13,7 @@ from mail.gmail.simulator.api_error import invalid_argument
 from mail.gmail.simulator.mime import Part
 
 _INLINE_LIMIT_BYTES = 1024 * 1024
-# As Gmail's, an id is good for a time and another one at each reading.
+# As at Gmail, an attachment id is another one at each reading, and expires.
 ATTACHMENT_SECONDS = 3600
 _ATTACHMENT_ID = re.compile(r"ANGjdJ_([0-9-]{0,200})_(\d{1,12})_[A-Za-z0-9]{16}")
 
@@ -42,7 +42,7 @@ def message_part(part: Part) -> dict[str, Any]:
 
 
 def header_part(part: Part, only: Collection[str]) -> dict[str, Any]:
-    """Return the MessagePart of format "metadata": headers alone, all of them when none named."""
+    """Return the MessagePart of format "metadata": only headers, all of them if none are named."""
     wanted = {name.lower() for name in only}
     headers = [
         header for header in _headers(part) if not wanted or header["name"].lower() in wanted
@@ -60,7 +60,7 @@ def find_attachment(root: Part, wanted: str) -> Part | None:
     """Return the part behind an attachment id of this message, None when it gave no such id.
 
     Raises:
-        ApiError: 400, the id is no longer good.
+        ApiError: 400, the id has expired.
     """
     known = _ATTACHMENT_ID.fullmatch(wanted)
     if known is None:

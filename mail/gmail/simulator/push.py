@@ -53,7 +53,7 @@ def publish(
 def subscribe(
     store: Store, topic: str, endpoint: str, *, audience: str, service_account: str
 ) -> None:
-    """Have what is published to the topic pushed to an address, as this service account."""
+    """Push what is published to the topic to this address, signed by this service account."""
     with store.write() as connection:
         connection.execute(
             "INSERT OR REPLACE INTO subscription VALUES (?, ?, ?, ?)",
@@ -64,9 +64,9 @@ def subscribe(
 def deliver(
     store: Store, *, copies: int = 1, order: random.Random | None = None, lose: bool = False
 ) -> list[int]:
-    """Push what waits, oldest first, and return the statuses; what is refused waits on.
+    """Push the waiting messages, oldest first, and return the statuses; refused ones keep waiting.
 
-    `copies` repeats each message; `order` shuffles them all. With `lose` what waits is dropped.
+    `copies` repeats each message; `order` shuffles them all. With `lose` they are dropped instead.
     """
     rows = waiting(store)
     if lose:
@@ -125,7 +125,7 @@ def certificates(store: Store) -> dict[str, str]:
 
 
 def answer_certificates(store: Store, request: Request) -> Answer | None:
-    """Return the certificates over HTTP; None where the path is another."""
+    """Return the certificates over HTTP; None for another path."""
     if request.verb != "GET" or request.uri.partition("?")[0] != CERTIFICATES_PATH:
         return None
     body = json.dumps(certificates(store)).encode()
@@ -133,7 +133,7 @@ def answer_certificates(store: Store, request: Request) -> Answer | None:
 
 
 def waiting(store: Store) -> list[sqlite3.Row]:
-    """Return what is published to a topic with a subscription and not acknowledged."""
+    """Return the messages published to a topic with a subscription and not acknowledged."""
     with store.read() as connection:
         return connection.execute(
             "SELECT n.pk, n.address, n.history_id, s.endpoint, s.audience, s.service_account"
@@ -165,13 +165,13 @@ def _push(store: Store, row: sqlite3.Row) -> int:
 
 
 def _signing_key(store: Store) -> tuple[str, str, str]:
-    """Return key id, private key and certificate as PEM text, made when first asked for."""
+    """Return key id, private key and certificate as PEM text, created at the first call."""
     with store.read() as connection:
         row = connection.execute("SELECT * FROM signing_key LIMIT 1").fetchone()
     if row is None:
         made = _new_key()
         with store.write() as connection:
-            # Another process may have been faster.
+            # Another process may have stored its key first.
             connection.execute(
                 "INSERT INTO signing_key SELECT ?, ?, ?"
                 " WHERE NOT EXISTS (SELECT 1 FROM signing_key)",

@@ -1,6 +1,6 @@
 """Quota units: what each method costs, and the refusal when a minute's units are used up.
 
-Off until ordered; kept in the simulator's file, so that all processes use up the same units.
+Off until ordered. Kept in the simulator's file, so that all processes use up the same units.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _DEFAULT_UNITS = 5
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The units of one user and of the whole project in so many seconds."""
+    """The units of one user and of the whole project in each window of `seconds`."""
 
     user_units: int = 15_000
     project_units: int = 1_200_000
     seconds: float = 60.0
     status: int = HTTPStatus.TOO_MANY_REQUESTS
-    """429, or 403 with the reason that tells user and project apart."""
+    """429, or 403, whose reason tells the user's quota from the project's."""
 
 
 def units_of(method: str) -> int:
@@ -58,7 +58,7 @@ def units_of(method: str) -> int:
 
 
 def order(store: Store, quota: Quota | None) -> None:
-    """Count units from now on; None no longer."""
+    """Count units from now on; None stops counting."""
     with store.write() as connection:
         connection.execute("DELETE FROM quota")
         connection.execute("DELETE FROM quota_use")
@@ -73,7 +73,7 @@ def spend(store: Store, address: str, method: str) -> None:
     """Use up the units of a request.
 
     Raises:
-        ApiError: 429 or 403, the user's or the project's are used up for now.
+        ApiError: 429 or 403, the units of the user or of the project are used up for now.
     """
     with store.read() as connection:
         row = connection.execute("SELECT * FROM quota").fetchone()

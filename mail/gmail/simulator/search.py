@@ -1,4 +1,4 @@
-"""The language of ``q``: text to a tree of terms. What the tree means in SQL is search_sql's.
+"""The language of ``q``: parses the text into a tree of terms, which search_sql makes SQL of.
 
 Terms stand side by side (and), ``OR`` binds tighter, ``-`` negates, ``( )`` and ``{ }`` group
 (all of, any of), ``from:(a b)`` applies an operator to a group.
@@ -19,7 +19,7 @@ OPERATORS = frozenset(
         "category", "list", "deliveredto", "newer", "older",
     }
 )  # fmt: skip
-# Gmail knows these and the simulator does not: better refused than searched for as words.
+# Operators that only Gmail has are refused, because searched as words they would find other mail.
 _UNSUPPORTED = frozenset({"around"})
 _MAX_NESTING = 30
 _TOKEN = re.compile(
@@ -42,7 +42,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """What its operand does not match."""
+    """Matches what its operand does not match."""
 
     operand: Node
 
@@ -78,7 +78,7 @@ class _Parser:
         self._depth = 0
 
     def group(self, *, closing: str, operator: str) -> Group:
-        """Read up to the closing bracket; bare words belong to ``operator``."""
+        """Read up to the closing bracket; words without an operator get ``operator``."""
         self._depth += 1
         if self._depth > _MAX_NESTING:
             raise invalid_argument("Search query nests too deep")

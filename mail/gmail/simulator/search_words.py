@@ -1,4 +1,4 @@
-"""What searches ask of a message's bytes, as functions of SQLite: headers and file names."""
+"""SQLite functions by which searches read a message's bytes: headers and file names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _file_has(raw: bytes, wanted: str) -> bool:
 
 
 def _contains(text: str, wanted: str) -> bool:
-    """Say whether the words stand in the text, one after the other."""
+    """Say whether the text contains the words, one after the other."""
     return f" {_words(wanted)} " in f" {_words(text)} "
 
 

@@ -23,13 +23,13 @@ class SimulatorServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, simulator: GmailSimulator, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Bind at once; port 0 takes any free one, serve_forever answers."""
+        """Bind to the port at once, 0 for any free one; serve_forever answers requests."""
         self.simulator = simulator
         super().__init__((host, port), _Handler)
 
     @property
     def url(self) -> str:
-        """Return where the simulator is reached, for ``api_endpoint``."""
+        """Return the simulator's base URL, for ``api_endpoint``."""
         host, port = self.server_address[:2]
         return f"http://{host!s}:{port}"
 
@@ -45,7 +45,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer = self._answer()
         except ApiError as error:
-            # What is left of the request would be read as the next one.
+            # Close, because the unread rest of this request would be read as the next one.
             self.close_connection = True
             answer = Answer(error.status, error.body(), error.headers)
         except AnswerLost:

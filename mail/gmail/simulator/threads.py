@@ -53,7 +53,7 @@ def _get(mailbox: Mailbox, call: Call) -> Json:
 
 def _modify(mailbox: Mailbox, call: Call) -> Json:
     add, remove = read_change(mailbox, call.body)
-    # A draft carries no label but DRAFT, so the rest of its thread moves without it.
+    # A draft has no label but DRAFT, so only the thread's other messages are changed.
     return _after(
         call,
         [

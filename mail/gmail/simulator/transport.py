@@ -1,4 +1,4 @@
-"""The simulator in process, in the place of httplib2.Http."""
+"""The simulator in this process, in place of httplib2.Http."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SimulatorHttp:
         try:
             answer = self._simulator.answer(request, address=self._address)
         except AnswerLost:
-            # From here on it must look like any network's timeout.
+            # To the client this must look like a timeout of the network.
             raise TimeoutError("timed out") from None
         response = httplib2.Response({"content-type": "application/json", **answer.headers})
         response.status = answer.status

@@ -1,4 +1,4 @@
-"""Uploads: the message travels as it is (`media`) or beside its metadata (`multipart`)."""
+"""Uploads: the body is the message alone (`media`), or metadata and message (`multipart`)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PREFIX = "/upload"
 
 
 def as_plain_request(request: Request) -> Request:
-    """Return an upload as the request that carries the message in its JSON; others as they are.
+    """Turn an upload into a plain request with the message in its JSON; return others unchanged.
 
     Raises:
-        ApiError: the method takes no upload, or the body is none.
+        ApiError: the method takes no upload, or the body is not one.
     """
     parts = urlsplit(request.uri)
     if not parts.path.startswith(f"{_PREFIX}/gmail/"):
@@ -53,7 +53,7 @@ def _read_multipart(request: Request) -> tuple[dict[str, Any], bytes]:
     head = Message()
     head["content-type"] = request.headers.get("content-type", "")
     boundary = head.get_boundary("")
-    # Cut by hand: the message must stay as it is, to the last line ending.
+    # Split by hand, because the message must stay unchanged to its last line ending.
     pieces = request.body.split(f"--{boundary}".encode())[1:-1] if boundary else []
     if len(pieces) != 2:
         raise invalid_argument("A multipart upload has two parts: the metadata and the message")
