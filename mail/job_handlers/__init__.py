@@ -1,1 +1,1 @@
-"""The mail app's job types: each loads, calls one service, and translates its errors."""
+"""The mail app's job types: each handler calls one service and translates its errors."""

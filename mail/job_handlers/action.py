@@ -48,14 +48,14 @@ class WakePayload(AccountPayload):
 
 
 def _lock_of(payload: AccountPayload, action_id: UUID) -> str:
-    """Name the lock of the action's thread, for who enqueues without naming it."""
+    """Return the lock of the action's thread, for a caller that enqueues without a lock key."""
     with firm_scope(payload.tenant_id):
         return lock_of_action(action_id)
 
 
 @contextmanager
 def _failing_at_last(ctx: JobContext, fail: Callable[[str], None]) -> Iterator[None]:
-    """Call `fail` with a text without mail when no further attempt will be made."""
+    """Call `fail` with a text that quotes no mail if no further attempt will be made."""
     try:
         yield
     except (Snooze, Cancel, LeaseLost):

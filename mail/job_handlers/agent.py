@@ -94,7 +94,7 @@ def _account_of(payload: AgentInvocationPayload) -> UUID | None:
 
 
 def _due_at(payload: AgentInvocationPayload) -> datetime | None:
-    """Return the date that the job is for, None where it was made by hand."""
+    """Return the date that the job is for; None if it was enqueued by hand."""
     try:
         due_at = datetime.fromisoformat(payload.config.get("due_at", ""))
     except ValueError:
@@ -104,7 +104,7 @@ def _due_at(payload: AgentInvocationPayload) -> datetime | None:
 
 def _limit_key(payload: AgentInvocationPayload) -> str:
     account_id = _account_of(payload)
-    # Of a timetable that is gone there is nothing to count: its job says so and ends.
+    # A deleted timetable has no mailbox whose calls to count; its job is canceled at once.
     return f"agent:{payload.id}" if account_id is None else mailbox_limit_key(account_id)
 
 
@@ -142,7 +142,8 @@ def agent_invocation(payload: AgentInvocationPayload, ctx: JobContext) -> dict[s
 def enqueue_due(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
     """Enqueue the agents of every firm whose time has come; a job of the system firm.
 
-    Runs whose jobs ended without a word, by a cancellation or a kill, are failed.
+    Runs whose jobs ended without setting a status, by a cancellation or a kill, are marked as
+    failed.
     """
     return {"enqueued": enqueue_due_agents(ctx.heartbeat), "failed": fail_stranded_runs()}
 
@@ -152,7 +153,7 @@ default_schedule("Enqueue scheduled agents", ENQUEUE_TYPE, every_seconds=agents_
 
 @contextmanager
 def _run_of(firm_id: int, account_id: UUID, ctx: JobContext) -> Iterator[MailAccount]:
-    """Give the mailbox; the job's run is failed once no further attempt will be made."""
+    """Yield the mailbox; mark the job's run as failed if no further attempt will be made."""
     try:
         with usable_mailbox(firm_id, account_id) as (account, _), model_errors():
             yield account

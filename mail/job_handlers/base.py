@@ -1,4 +1,4 @@
-"""What the mail app's job types share: payload, retry policy, the way in, the way errors leave."""
+"""What the mail app's job types share: payload, retries, the mailbox, translation of errors."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from mail.services.mailboxes.unanswered import alone_while_silent
 from tenants.scope import firm_scope
 
 GMAIL_RETRY = RetryPolicy(max_attempts=5, base_delay_seconds=5)
-# Refused credentials or an outage of Gmail fail every job of a mailbox alike: better wait than try.
+# Refused credentials or an outage of Gmail fail all jobs of a mailbox, so they had better wait.
 GMAIL_BREAKER = Breaker(min_attempts=10, window_seconds=300)
 
-# How long a job waits when another renews the mailbox's access token.
+# How long a job waits while another job renews the mailbox's access token.
 REFRESH_SECONDS = 10
-# How long one waits whose credentials were just refused. The mailbox's pause holds it from then on,
-# and lets it go when somebody connects the mailbox again: a longer wait would go on after that.
+# How long a job waits whose credentials were just refused. After that, the mailbox's pause holds
+# the job back until somebody connects the mailbox again; a longer wait would outlast that.
 REFUSED_SECONDS = 5
 
 _FINAL = (GmailBadRequest, GmailForbidden, GmailNotFound)
@@ -63,7 +63,7 @@ def mailbox_key(payload: AccountPayload) -> str:
 
 @contextmanager
 def mailbox(payload: AccountPayload) -> Iterator[tuple[MailAccount, GmailClient]]:
-    """Give the job's mailbox and its Gmail; what goes wrong inside leaves as the queue's errors.
+    """Yield the job's mailbox and its Gmail client; turn errors inside into the queue's errors.
 
     Raises:
         Fatal: trying again cannot help, or the mailbox is gone.
@@ -77,7 +77,7 @@ def mailbox(payload: AccountPayload) -> Iterator[tuple[MailAccount, GmailClient]
 
 @contextmanager
 def usable_mailbox(firm_id: int, account_id: UUID) -> Iterator[tuple[MailAccount, GmailClient]]:
-    """Give a mailbox by its id, as `mailbox` does."""
+    """Yield a mailbox by its id, as `mailbox` does."""
     try:
         account = usable_account(firm_id, account_id)
         with _kept_errors(account):
@@ -94,7 +94,7 @@ def usable_mailbox(firm_id: int, account_id: UUID) -> Iterator[tuple[MailAccount
 
 @contextmanager
 def model_errors() -> Iterator[None]:
-    """Let a language model's failures leave as the queue's errors."""
+    """Turn a language model's failures into the queue's errors."""
     try:
         yield
     except ModelPaused as error:
@@ -109,7 +109,7 @@ def model_errors() -> Iterator[None]:
 
 @contextmanager
 def _kept_errors(account: MailAccount) -> Iterator[None]:
-    """Let the whole mailbox know of an error of Gmail's that concerns more than one job."""
+    """Turn Gmail's errors into the queue's; store in the account what concerns all of its jobs."""
     try:
         yield
     except (GmailRateLimited, GmailMisconfigured) as error:

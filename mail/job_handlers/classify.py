@@ -1,4 +1,4 @@
-"""`classify` and `classify.page`: judge what threads want from the person."""
+"""`classify` and `classify.page`: judge what threads ask of the mailbox's owner."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ClassifyPagePayload(AccountPayload):
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
     lock_key=lambda payload: thread_lock(payload.thread_id),
-    # What the person decided is not what waits to be judged.
+    # The key has the category, so that a waiting job does not swallow what the person decided.
     idempotency_key=lambda p: f"classify:{p.account_id}:{p.message_id}:{p.category or ''}".rstrip(
         ":"
     ),

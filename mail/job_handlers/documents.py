@@ -1,4 +1,4 @@
-"""`attachment.fetch`, `malware_scan`, `text_extract`, `message.index`: search finds mail by them."""
+"""`attachment.fetch`, `malware_scan`, `text_extract`, `message.index`: let search find mail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from mail.services.queueing import PAGE
 
 SWEEP_SECONDS = 3600
 INTERRUPTED = "The process that reads was ended from outside, or had no processor"
-# A scanner that is restarted loads its signatures for minutes.
+# The retries wait long, because a restarted scanner loads its signatures for minutes.
 SCAN_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=30)
 
 

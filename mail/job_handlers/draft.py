@@ -32,7 +32,7 @@ from mail.services.drafting.requests import OBEYED, CleanupAction
 from mail.services.drafting.unstored import follow_unstored
 from mail.services.queueing import thread_lock
 
-# The thread, related mail, the draft, and the one it replaces.
+# For the thread, related mail, the new draft and the draft that it replaces.
 DRAFTING_UNITS = 4 * units.READ + 2 * units.DRAFT
 
 
@@ -49,7 +49,7 @@ class ManualDraftPayload(AccountPayload):
     message_id: UUID | None = None
     thread_id: UUID | None = None
     gmail_message_id: Annotated[str, Field(max_length=MAX_GMAIL_ID_LENGTH)] = ""
-    # Another one asks for no draft, but for what it stands for.
+    # A label other than Needs Response asks for what that label means, not for a draft.
     label: LabelKey = LabelKey.NEEDS_RESPONSE
 
     @model_validator(mode="after")
@@ -66,18 +66,19 @@ class CleanupPayload(ThreadPayload):
     """A thread by our id, and what happened to it or to its draft."""
 
     action: CleanupAction
-    # The newest message that is done with; of a job from before 1.1 all are.
+    # The newest message that is done; missing in jobs before 1.1, for which all messages are done.
     message_id: UUID | None = None
-    # Which draft is withdrawn or taken back; of a job from before 1.1 the one that stands.
+    # The draft to withdraw or take back; missing in jobs before 1.1, which mean the current draft.
     draft_id: UUID | None = None
-    # What is taken back has no row any more: where it is in Gmail, its Message-ID, and what it says.
+    # A draft that is taken back has no row any more, so it is named by its thread in Gmail, its
+    # Message-ID and the hash of its content.
     gmail_thread_id: Annotated[str, Field(max_length=MAX_GMAIL_ID_LENGTH)] = ""
     rfc822_id: str = ""
     content_hash: Annotated[str, Field(max_length=64)] = ""
 
 
 def _manual_key(payload: ManualDraftPayload) -> str:
-    # By the message: of several people who use a form, another may be answered.
+    # Keyed by message, because a thread may hold messages of several people who used a form.
     key = f"manual_draft:{payload.account_id}:{payload.message_id or payload.gmail_message_id}"
     return key if payload.label == LabelKey.NEEDS_RESPONSE else f"{key}:{payload.label}"
 
@@ -115,7 +116,7 @@ def draft(payload: DraftPayload, ctx: JobContext) -> dict[str, Any]:
     "manual_draft",
     category=Category.ORCHESTRATION,
     payload=ManualDraftPayload,
-    # The label came with 1.1: a worker of the version before leaves it to a newer one.
+    # 1.1 added the label; a worker with the version before leaves the job to a newer worker.
     version="1.1",
     upcasters={"1.0": dict},
     retry=GMAIL_RETRY,
@@ -128,7 +129,7 @@ def draft(payload: DraftPayload, ctx: JobContext) -> dict[str, Any]:
 def manual_draft(payload: ManualDraftPayload, ctx: JobContext) -> dict[str, Any]:
     """Draft the answer that the person asked for by the label Needs Response.
 
-    Of a message that is not stored yet, first store it, and obey whichever label it was given.
+    A message that is not stored yet is stored first; then the label that it was given is obeyed.
     """
     with mailbox(payload) as (account, gmail), model_errors():
         if payload.thread_id is None:
@@ -170,7 +171,7 @@ def rework(payload: ThreadPayload, ctx: JobContext) -> dict[str, Any]:
     "cleanup",
     category=Category.ORCHESTRATION,
     payload=CleanupPayload,
-    # Both ids came with 1.1, drafts without a row with 1.2: an older worker leaves it to a newer one.
+    # 1.1 added both ids, 1.2 drafts without a row; an older worker leaves the job to a newer one.
     version="1.2",
     upcasters={"1.0": dict, "1.1": dict},
     retry=GMAIL_RETRY,

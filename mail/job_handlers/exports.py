@@ -24,7 +24,7 @@ from mail.services.exports.requests import (
 )
 from mail.services.exports.write import JobLease, export_step
 
-# What was done is not done again.
+# Many attempts are cheap, because each goes on after the steps that are done.
 RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=1, max_delay_seconds=300)
 EXPIRE_SECONDS = 3600
 
@@ -46,7 +46,7 @@ class RequestPayload(JobPayload):
 def _request(
     ctx: JobContext, request_id: UUID | None, about_firm_id: int | None = None
 ) -> Iterator[DataRequest]:
-    """Give the job's request; note it as failed once no further attempt will be made."""
+    """Yield the job's request; mark it as failed if no further attempt will be made."""
     request = request_of_job(_lease(ctx), request_id, about_firm_id)
     if request is None:
         raise Cancel("This job has no such request, or the firm it is about is gone")
@@ -77,7 +77,7 @@ def _export(request: DataRequest, ctx: JobContext) -> dict[str, Any]:
     RequestKind.FIRM_EXPORT.value,
     category=Category.EXPORT,
     payload=FirmExportPayload,
-    # Before 1.1 a request had the id of its job: a worker of then would make another one.
+    # Before 1.1 a request had the id of its job, so an older worker would create a second request.
     version="1.1",
     upcasters={"1.0": dict},
     retry=RETRY,

@@ -60,7 +60,7 @@ def ingest(payload: IngestPayload, _: JobContext) -> dict[str, Any]:
 def ingest_many(payload: IngestPagePayload, ctx: JobContext) -> dict[str, Any]:
     """Store the messages and have their threads judged.
 
-    Where an attempt failed, each message gets a job of its own: one of them may be the reason.
+    After a failed attempt each message gets a job of its own, because one of them may be the cause.
     """
     with mailbox(payload) as (account, gmail):
         if ctx.attempt == 1:

@@ -1,4 +1,4 @@
-"""`email_processing`: the first look into a newly connected mailbox."""
+"""`email_processing`: reads the last days of a newly connected mailbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`activate.gmail` and `relabel.gmail`: show in Gmail what was decided before it could be."""
+"""`activate.gmail` and `relabel.gmail`: show decisions in Gmail that could not be shown before."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def activate(payload: AccountPayload, ctx: JobContext) -> dict[str, Any]:
         ensure_own_labels(account, gmail)
         ensure_label(account, gmail, PAUSE_LABEL)
         with firm_scope(account.firm_id):
-            # Labels that were just made are not watched yet.
+            # The watch does not cover the labels that were just created, so it is requested again.
             request_watch(account)
             enqueue_missed_withdrawals(account)
             return {"threads": enqueue_relabels(threads_to_label(account), ctx.job_id)}

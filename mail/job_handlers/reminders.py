@@ -1,6 +1,6 @@
 """`reminders.enqueue_due` puts due reminders into the queue, `reminder_delivery` delivers one.
 
-`follow_ups.find` makes reminders of what nobody answered.
+`follow_ups.find` creates reminders of messages that nobody answered.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _stamp(moment: datetime | None) -> str:
     timeout_seconds=120,
     idempotency_key=_key,
     once_only=True,
-    # One after the other: a delivery counts for all dates before it.
+    # Deliveries of a reminder run one after the other, because one counts for all earlier dates.
     lock_key=lambda payload: f"reminder:{payload.reminder_id}",
 )
 def deliver(payload: ReminderPayload, ctx: JobContext) -> dict[str, Any]:

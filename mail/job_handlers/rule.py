@@ -1,4 +1,4 @@
-"""`apply_rule`: does a rule's actions on mail that came before the rule, a page a job."""
+"""`apply_rule`: does a rule's actions on mail that came before the rule, one page per job."""
 
 from __future__ import annotations
 

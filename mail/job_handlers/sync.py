@@ -23,11 +23,12 @@ from mail.services.syncing.sync import backfill_page, sync_mailbox
 from mail.services.syncing.watch import warn_of_lapse
 from tenants.scope import firm_scope
 
-# The history and the pause label; a scan lists a few pages besides. A listing counts as a read.
+# A sync reads the history and the pause label; a scan also lists a few pages, each for a read's
+# units.
 HISTORY_UNITS = 3
 SCAN_UNITS = HISTORY_UNITS + 3 * units.READ
 
-# What a backfill may search by.
+# The search operators that a backfill's query may use.
 _OPERATORS = ("in:", "label:", "after:", "before:", "newer_than:", "older_than:")
 _TIME_OR_PLACE = re.compile(rf"[-{{]?(?:{'|'.join(_OPERATORS)})[\w/-]+}}?", re.IGNORECASE)
 
@@ -57,7 +58,7 @@ class BackfillPayload(AccountPayload):
     @field_validator("query")
     @classmethod
     def check_query(cls, query: str | None) -> str | None:
-        """Refuse what looks into mail: whoever may enqueue jobs need not be one who may read it."""
+        """Refuse terms about the content of mail, because who may enqueue jobs may not read mail."""
         for term in (query or "").split():
             if not _TIME_OR_PLACE.fullmatch(term):
                 raise ValueError(
