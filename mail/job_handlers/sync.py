@@ -58,7 +58,7 @@ class BackfillPayload(AccountPayload):
     @field_validator("query")
     @classmethod
     def check_query(cls, query: str | None) -> str | None:
-        """Refuse terms about the content of mail, because who may enqueue jobs may not read mail."""
+        """Refuse terms about mail's content, because not all who may enqueue jobs may read mail."""
         for term in (query or "").split():
             if not _TIME_OR_PLACE.fullmatch(term):
                 raise ValueError(

@@ -1,1 +1,1 @@
-"""Classifiers: the one offline classifier, and the protocol any other must meet."""
+"""Classifiers, offline and by a language model, and the clients of the models."""

@@ -28,7 +28,7 @@ class AnthropicClient:
     provider = "anthropic"
 
     def __init__(self, model: str, api_key: str, base_url: str = "") -> None:
-        # A few seconds of importing: only who asks a model pays them.
+        # Imported here, because it takes a few seconds and only processes that ask a model need it.
         import anthropic
 
         self.model = model
@@ -103,7 +103,7 @@ def _used(message: Any) -> Answer:
 
 
 def _check_whole(message: Any, answer: Answer) -> None:
-    """Refuse what was cut off: the arguments of its last call may end anywhere."""
+    """Refuse an answer that was cut off, because the arguments of its last call may be incomplete."""
     if message.stop_reason == "max_tokens":
         raise AnswerInvalid(CUT_OFF, answer)
 

@@ -73,7 +73,10 @@ class MailContext:
 
     @property
     def is_own(self) -> bool:
-        """Whether the owner wrote it: a form may write under their address for somebody to be answered."""
+        """Whether the owner wrote the message.
+
+        A form may send under the owner's address, with a Reply-To of the person to be answered.
+        """
         replies = parse_addresses(self.headers.get_all("Reply-To"))
         return {self.sender.key, *(one.key for one in replies)} <= self.own_addresses
 
@@ -86,7 +89,7 @@ class MailContext:
         thread_messages: int = 1,
         user_wrote_last: bool = False,
     ) -> Self:
-        """Take a freshly parsed message and what the caller knows about its thread."""
+        """Return the context of a parsed message and what the caller knows about its thread."""
         return cls(
             sender=mail.sender,
             own_addresses=own_addresses,
@@ -105,7 +108,7 @@ class MailContext:
 
 @dataclass(frozen=True, slots=True)
 class ProposedAction:
-    """What a model would have done with the message; nothing of it is checked yet.
+    """An action that a model proposes for the message; nothing in it is checked yet.
 
     ``label`` is a name, and ``snooze_days`` a number, where the action takes one.
     """
@@ -120,7 +123,7 @@ class ProposedAction:
 
 @dataclass(frozen=True, slots=True)
 class OddProposal:
-    """What a model put in the place of an action: the name it gives, and why it is none."""
+    """An entry that is no valid action: the action's name in it, and why it was refused."""
 
     action: str
     refused: str
@@ -133,8 +136,8 @@ class Classification:
     ``confidence`` is between 0 and 1. ``rationale`` is for people and quotes no more of the mail
     than a few matched keywords. ``features`` are stable names of the signals seen, strongest
     first. ``language`` is an ISO 639-1 code or ``und``. ``style`` names the reply's tone.
-    What is not ``labelled`` is too unsure to be shown in Gmail or to lead to anything.
-    ``proposals`` are a model's alone, as are ``odd_proposals``, which lead to nothing.
+    A verdict that is not ``labelled`` is too unsure to be shown in Gmail or to lead to actions.
+    Only a model gives ``proposals`` and ``odd_proposals``; the latter have no effect.
     """
 
     category: Category

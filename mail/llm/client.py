@@ -15,22 +15,22 @@ from typing import Any, Protocol
 from django.utils import timezone
 
 TIMEOUT_SECONDS = 60.0
-# A provider that asks for more is asked again after a day all the same.
+# A longer wait that a provider asks for is cut to a day.
 MAX_RETRY_AFTER = 86_400.0
 MAX_TOKENS_USED = 2**31 - 1
-# What ends a connection on which the question went out, as the SDKs' HTTP library calls it.
+# The HTTP library's errors that end a connection after the question was sent.
 LOST = frozenset({"ReadError", "ReadTimeout", "RemoteProtocolError"})
 NOT_THE_API = "what the server answers is not the provider's API: look at LLM_BASE_URL"
 CUT_OFF = "the answer was cut off at the most tokens it may have"
 TOO_MANY = 429
 SERVER_ERROR = 500
-# Told by some servers in place of 429: overloaded, or a conflict with a request under way.
+# Some servers answer 408 or 409 in place of 429: overloaded, or a conflict with another request.
 TRY_AGAIN = frozenset({408, 409, TOO_MANY})
 
 
 @dataclass(frozen=True)
 class Tool:
-    """What the model must call, its arguments described by a JSON schema."""
+    """A tool that the model is to call, with a JSON schema of its arguments."""
 
     name: str
     description: str
@@ -59,7 +59,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool that the model wants used; its arguments are not checked, `{}` where they are no JSON."""
+    """A call that the model wants made; its arguments are unchecked, and `{}` if they were not JSON."""
 
     call_id: str
     tool: str
@@ -100,7 +100,7 @@ class Reply:
 class ModelError(Exception):
     """The model gave no answer; the message has no mail text and no key.
 
-    `is_lost` says that it may have given one, which did not come through.
+    `is_lost` says that the model may have answered, but the answer was lost.
     """
 
     code = "model_error"
@@ -161,9 +161,9 @@ class ModelClient(Protocol):
 
 @contextmanager
 def translated(sdk: Any) -> Iterator[None]:
-    """Turn an SDK's exceptions into ours, and those of reading an answer that is none of the API's.
+    """Turn an SDK's exceptions into ours, and those raised by reading an answer not of the API.
 
-    The SDKs check no answer: another server's page, or its error with status 200, is handed on.
+    The SDKs check no answer, so a page of another server, or its error with status 200, gets here.
     """
     try:
         yield
@@ -180,7 +180,7 @@ def translated(sdk: Any) -> Iterator[None]:
 
 @contextmanager
 def reading(answer: Answer | None = None) -> Iterator[None]:
-    """Turn the exceptions of reading what a model said, which may be anything, into ours."""
+    """Turn the exceptions of reading a model's answer, which may have any form, into ours."""
     try:
         yield
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
@@ -188,7 +188,7 @@ def reading(answer: Answer | None = None) -> Iterator[None]:
 
 
 def used(usage: Any, name: str) -> int:
-    """Return a number of tokens, 0 where the server tells none that could be kept."""
+    """Return a number of tokens; 0 if the server gives none that can be stored."""
     number = getattr(usage, name, None)
     return number if isinstance(number, int) and 0 <= number <= MAX_TOKENS_USED else 0
 

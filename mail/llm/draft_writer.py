@@ -1,4 +1,4 @@
-"""Asks a language model for the text of an answer, and for what to look up before."""
+"""Asks a language model for the text of an answer, and for searches to make before."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def write_reply(ask: Ask, request: ReplyRequest) -> str:
 
 
 def searches_for(ask: Ask, subject: str, text: str) -> list[str]:
-    """Return what to search for; it is the model's words, to be narrowed before they are used.
+    """Return the model's search queries, which must be narrowed before they are used.
 
     Raises:
         ModelError: there is no usable answer.
@@ -159,7 +159,7 @@ def _user(request: ReplyRequest) -> str:
 
 
 def _newest_within(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """Return the newest messages, shortened, as many as are shown at most."""
+    """Return the newest messages, each shortened, within MAX_THREAD characters in all."""
     shown: list[dict[str, str]] = []
     left = MAX_THREAD
     for message in reversed(messages):

@@ -1,6 +1,7 @@
 """The facts about a message from which the trained prior tells whether it needs an answer.
 
-Headers and form are the same in every language; of words it knows what asks, settles and sells.
+Headers and form are the same in every language; the only words used are those of asking, settling
+and selling.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ RAISING: Final = frozenset(
         "addressed", "addressed_alone", "named_sender", "asks_you", "asks_briefly", "asks_last", "wants",
     }
 )  # fmt: skip
-"""The features that may only speak for an answer; the others only against it."""
+"""The features that may only raise the chance of an answer; the others may only lower it."""
 
 _ROLES: Final = frozenset(
     {
@@ -62,13 +63,13 @@ _LISTS: Final = ("list", "mailing", "click", "reply", "type")
 
 
 def features(mail: MailContext, reading: Reading) -> dict[str, float]:
-    """Return every feature by its name; 0 is that it does not hold."""
+    """Return every feature by its name; 0 means that it does not hold."""
     to = {one.key for one in mail.to}
     cc = {one.key for one in mail.cc}
     addressed = bool(to & mail.own_addresses)
     asked = sorted({*reading.questions, *reading.requests})
     leaving = _tells_to_leave(mail.text)
-    # Of a person to this one: neither circulars nor what is said among others.
+    # Written to the owner in person: no circulars, and no copies of what others discuss.
     personal = addressed and not leaving and reading.links <= _LINKS_OF_PEOPLE
     asking = asks(reading)
     ends = asking and (not asked or asked[-1] >= len(reading.sentences) - _LAST_SENTENCES)
@@ -118,7 +119,7 @@ def _capitals(sentences: Sequence[str]) -> int:
 
 
 def _tells_to_leave(text: str) -> bool:
-    """Say whether it tells how to get off a list; what it quotes does not count."""
+    """Say whether the text tells how to unsubscribe; quoted lines do not count."""
     own = [line for line in text[:60_000].lower().split("\n") if not line.startswith(">")]
     joined = "\n".join(own)
     if _LEAVING.search(joined):

@@ -45,7 +45,7 @@ MAX_TEXT = 500
 
 
 def _short(value: Any) -> Any:
-    """Shorten a wordy model: its verdict counts all the same."""
+    """Shorten a text, so that a wordy model's verdict is valid all the same."""
     return clean_text(value, MAX_TEXT) if isinstance(value, str) else value
 
 
@@ -109,7 +109,7 @@ class ModelClassifier:
         llm_rules: Sequence[str],
         labels: Sequence[OfferedLabel] | None = None,
     ) -> None:
-        """Judge as told; with `labels` (they may be none) the model may propose actions, too."""
+        """With `labels`, even if the list is empty, the model may propose actions, too."""
         self._ask = ask
         self._tool = TOOL if labels is None else TOOL_WITH_ACTIONS
         base = [prompt("classify")]
@@ -131,7 +131,7 @@ class ModelClassifier:
         try:
             decision, proposals, odd_proposals = self._decide(mail)
         except AnswerInvalid:
-            # Nothing that may want an answer is hidden because of it.
+            # Mail that may need an answer must not be hidden because the model failed.
             category = Category.FYI if automated else Category.NEEDS_RESPONSE
             why = "The model gave no usable answer."
             return _verdict(category, FALLBACK_CONFIDENCE, why, [FALLBACK], automated)

@@ -1,4 +1,4 @@
-"""The classifier that needs no model and no network: headers and form, weighed in the open."""
+"""The classifier that needs no model and no network: it weighs headers and form."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _judge(
 
 
 def _wishes(mail: MailContext, reading: Reading, facts: Mapping[str, float]) -> list[Signal]:
-    """Return the signs of tasks and payments; what goes to a crowd asks nobody for either."""
+    """Return the signs of tasks and payments; mail to many people asks nobody for either."""
     if facts["unsubscribe"] or not facts["addressed"]:
         return [one for one in task_signals(mail, reading) if one.name.startswith("calendar_")]
     return [*task_signals(mail, reading), *payment_signals(mail, reading)]

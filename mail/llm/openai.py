@@ -29,7 +29,7 @@ class OpenAIClient:
     provider = "openai"
 
     def __init__(self, model: str, api_key: str, base_url: str = "") -> None:
-        # A second of importing: only who asks a model pays it.
+        # Imported here, because it takes a second and only processes that ask a model need it.
         import openai
 
         self.model = model
@@ -89,7 +89,7 @@ class OpenAIClient:
             completion = self._client.chat.completions.create(
                 model=self.model,
                 messages=messages,
-                # An empty list is refused.
+                # The API refuses an empty list.
                 tools=tools or self._sdk.omit,
                 **limit,
             )
@@ -118,13 +118,13 @@ def _used(completion: Any, model: str) -> Answer:
 
 
 def _check_whole(choice: Any, answer: Answer) -> None:
-    """Refuse what was cut off: the arguments of its last call may end anywhere."""
+    """Refuse an answer that was cut off, because the arguments of its last call may be incomplete."""
     if choice.finish_reason == "length":
         raise AnswerInvalid(CUT_OFF, answer)
 
 
 def _calls(choice: Any) -> list[Any]:
-    # Some servers leave the type out: there is one.
+    # Some servers leave the type out, which can only be function.
     return [one for one in choice.message.tool_calls or [] if one.type in ("function", None)]
 
 
@@ -148,7 +148,7 @@ def _object(arguments: Any) -> Any:
 
 
 def _given(arguments: Any) -> Any:
-    """Return the arguments of a call: JSON, or with some servers what it stands for."""
+    """Return the arguments of a call: JSON, or with some servers the object itself."""
     return arguments if isinstance(arguments, dict) else json.loads(arguments)
 
 

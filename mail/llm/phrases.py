@@ -11,7 +11,7 @@ from mail.llm.words import Concept
 
 _WORD: Final = re.compile(r"[^\W_]+\*?")
 _MAX_WORD_CHARS: Final = 40
-# Letters with a stroke, which is no accent to Unicode.
+# Letters with a stroke, which Unicode does not split off like an accent.
 _STROKES: Final = str.maketrans("łøđ", "lod")
 
 Hits = Mapping[Concept, tuple[str, ...]]

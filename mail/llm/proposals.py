@@ -1,4 +1,4 @@
-"""The actions that a model may propose beside its verdict: what it is offered, what it answers."""
+"""The actions that a model may propose: the labels it is offered, and how its answer is read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _line(limit: int) -> BeforeValidator:
     )
 
 
-# Which field is for which actions; models fill in the others with null, or with anything.
+# The actions that each field is for; for others, models fill it with null or with anything.
 _OWN_FIELDS = {"label": ("apply_label", "remove_label"), "snooze_days": ("snooze",)}
 
 
@@ -54,7 +54,7 @@ class Proposal(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    # Nothing that sends: no mail may name a recipient.
+    # No action sends mail, because a mail must not be able to name a recipient.
     action: Literal[
         "apply_label",
         "remove_label",
@@ -93,9 +93,10 @@ class Proposal(BaseModel):
 def read_proposals(
     answered: Any,
 ) -> tuple[tuple[ProposedAction, ...], tuple[OddProposal, ...]]:
-    """Return those of the answered actions that fit the schema, and what is odd.
+    """Return the answered actions that fit the schema, and those that do not.
 
-    An odd one spoils no other, and is kept: else nobody could tell why nothing was done.
+    An action that does not fit leaves the others valid. It is kept, so that people can see why
+    nothing was done.
     """
     if answered is None:
         return (), ()
@@ -116,7 +117,7 @@ def read_proposals(
 
 
 def _odd(answered: Any, error: ValidationError) -> OddProposal:
-    """Say what is wrong in words of ours: the fields' values may quote the mail."""
+    """Name the faulty fields without their values, because those may quote the mail."""
     named = answered.get("action") if isinstance(answered, dict) else ""
     action = clean_line(named, MAX_NAME) if isinstance(named, str) else ""
     fields = sorted({str(fault["loc"][0]) for fault in error.errors() if fault["loc"]})
@@ -126,7 +127,7 @@ def _odd(answered: Any, error: ValidationError) -> OddProposal:
 
 
 def labels_layer(labels: Sequence[OfferedLabel]) -> str:
-    """Return the labels as JSON, for the system prompt: no name can end the list."""
+    """Return the labels as JSON for the system prompt, so that no name can end the list."""
     listed = [
         {"name": label.name, "for": label.description[:MAX_DESCRIPTION]}
         if label.description

@@ -1,4 +1,4 @@
-"""What the offline classifier takes in of a message's text before it weighs anything."""
+"""What the offline classifier extracts from a message's text before it weighs anything."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CLOCK: Final = re.compile(
 class Reading:
     """The newest text of a message, without what it quotes, its signature and its footer.
 
-    ``links`` are the addresses of the web in it; the sentences are without them.
+    ``links`` counts the text's web addresses, which the sentences leave out.
     """
 
     subject: str
@@ -57,7 +57,7 @@ class Reading:
 
     @cached_property
     def questions(self) -> tuple[int, ...]:
-        """Which sentences are questions of the writer; one that a quotation ends is another's."""
+        """Which sentences are the writer's questions; one that ends with a quotation mark is not."""
         return tuple(
             number
             for number, sentence in enumerate(self.sentences)
@@ -66,12 +66,12 @@ class Reading:
 
     @property
     def asks_in_subject(self) -> bool:
-        """Whether the subject asks, and is not that of an earlier mail."""
+        """Whether the subject asks, and is not repeated from an earlier mail ("Re:")."""
         return _QUESTION.search(self.subject) is not None and not _ANSWER.match(self.subject)
 
     @cached_property
     def requests(self) -> tuple[int, ...]:
-        """Which sentences ask for something in a word."""
+        """Which sentences have a word that asks for something."""
         return tuple(
             number
             for number, sentence in enumerate(self.sentences)
@@ -121,7 +121,7 @@ class Reading:
 
 
 def read(mail: MailContext) -> Reading:
-    """Read a message; what its HTML hides from people is not read at all."""
+    """Read a message, without the text that its HTML hides from people."""
     text = _without_footer(_SIGNED.split(mail.text[:_TEXT_CHARS]))
     split = split_reply(text)
     body = (split.reply or split.quoted or text)[:_BODY_CHARS]
@@ -135,20 +135,21 @@ def read(mail: MailContext) -> Reading:
 
 
 def asks(reading: Reading) -> bool:
-    """Say whether it asks for an answer, in so many words."""
+    """Say whether the text or its subject explicitly asks for an answer."""
     return bool(reading.questions or reading.requests or reading.asks_in_subject)
 
 
 def _says(concept: Concept, sentence: str) -> bool:
-    """Say whether a sentence has words of this meaning, and is not what letters end with."""
+    """Say whether a sentence has words of this meaning and no closing courtesy."""
     words = _PHRASES.find(words_of(sentence))
     return concept in words and Concept.COURTESY not in words
 
 
 def _without_footer(parts: list[str]) -> str:
-    """Return the text before a signature of a program or a rule near its end.
+    """Return the text before a line such as ``--`` or ``________`` near its end.
 
-    `parts` are what the marks of a signed message leave: its text is the first that is not empty.
+    `parts` are the pieces between the marks of a PGP-signed message; the text is the first that is
+    not empty.
     """
     text = next((part for part in parts if part.strip()), "")
     end = 0

@@ -1,4 +1,4 @@
-"""From weighed signals and the chance of an answer to a category, and how sure it is."""
+"""Turns weighed signals and the chance of an answer into a category and its confidence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mail.llm.signals.signal import Signal
 REPLY_FROM: Final = 0.45
 """The chance from which a mail needs an answer."""
 FYI_UNTIL: Final = 0.36
-"""The chance up to which it is for information; in between nothing is labelled."""
+"""The chance up to which a mail is for information; between the two it gets no label."""
 _DECISIVE: Final = 3.0
 """A score from which a task or a payment outweighs the questions that come with it."""
 _AUTOMATED: Final = 0.95
@@ -32,9 +32,9 @@ class Verdict:
 def decide(wishes: Sequence[Signal], chance: float, *, automated: bool) -> Verdict:
     """Choose a category.
 
-    Decisive signs of a task or a payment come first, the stronger of the two, a task if equal; then
-    decisive news. Automated mail never needs a reply. Else the chance of an answer decides, and
-    where that says neither, the likelier category is kept and not labelled.
+    Decisive signs of a task or a payment come first (the stronger of the two, a task if equal),
+    then decisive news. Automated mail never needs a reply. Otherwise the chance of an answer
+    decides; between the two limits the category is FYI and not labelled.
     """
     scores = dict.fromkeys(Category, 0.0)
     for signal in wishes:

@@ -1,7 +1,7 @@
 """The words the offline classifier knows, in ten languages at most; headers and form say the rest.
 
-They stay as the figures want them: without the words of asking it finds half as many mails that need
-an answer, and only these words tell a task or a payment from a question (docs/adr/011).
+Measurements justify these words: without those of asking the classifier finds half as many mails
+that need an answer, and only these words tell a task or a payment from a question (docs/adr/011).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ WORDS: Final[Mapping[Concept, tuple[str, ...]]] = {
         "heb ik nodig", "hebben we nodig", "we nodig hebben", "ik nodig heb", "ik wacht", "ik zou graag", "benieuwd", "preciso", "precisamos", "gostava", "gostaria", "aguardo",
         "falta me", "jag behöver", "vi behöver", "väntar på", "vore tacksam",
     ),
-    # What ends a letter and asks for nothing.
+    # Phrases that end a letter and ask for nothing.
     Concept.COURTESY: (
         "any questions", "any further questions", "any queries", "hesitate", "anything else", "bei fragen",
         "bei rückfragen", "sollten sie fragen", "v případě dotazů", "v případě nejasností", "kdybyste cokoli", "neváhejte",
@@ -87,7 +87,7 @@ WORDS: Final[Mapping[Concept, tuple[str, ...]]] = {
         "w razie pytań", "bij vragen", "mocht u vragen", "qualquer dúvida", "qualquer questão", "vid frågor",
         "masz pytania", "máte otázky", "haben sie fragen", "consider the environment", "excuse typos", "excuse the typos",
     ),
-    # Of people who write to strangers, for their money.
+    # Phrases of people who write to strangers for their money.
     Concept.SELLING: (
         "quick question", "came across", "impressed by", "i noticed", "bumping this", "bump this", "my last note", "my last email",
         "my previous email", "my last message", "following up on my", "floating this", "15 minutes", "15 minute", "15 mins",

@@ -38,7 +38,7 @@ def system_layers(base: str, directions: Sequence[str], llm_rules: Sequence[str]
 
 
 def message_layer(mail: MailContext) -> str:
-    """Return the message as one JSON object: nothing in it can end it."""
+    """Return the message as one JSON object, so that no text in it can end it."""
     headers = [
         [name, value[:MAX_HEADER]] for name, value in mail.headers if name.lower() in _HEADERS
     ]

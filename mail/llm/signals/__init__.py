@@ -1,1 +1,1 @@
-"""Families of signals the offline classifier weighs; each module looks for one kind of wish."""
+"""The signals that the offline classifier weighs; each module finds those of one kind."""

@@ -1,6 +1,6 @@
 """Signs in what the person did with the sender's earlier mail: what they said of it, and answers.
 
-Counts with a prior: one mail says little, several say more, and none is ever certain.
+The counts start from a prior, so that one mail says little, several say more, and none is certain.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mail.llm.signals.signal import Signal
 from mail.llm.verdict import Verdict
 
 _SAID_ONCE: Final = 2.0
-# As if of three earlier mails one had been answered.
+# The counts start as if one of three earlier mails had been answered.
 _PRIOR_ANSWERED, _PRIOR_UNANSWERED = 1.0, 2.0
 _SCALE: Final = 1.5
 _MOST: Final = 2.5
@@ -25,9 +25,9 @@ _WISHES: Final = (Category.ACTION_REQUIRED, Category.PAYMENT_REQUEST)
 
 
 def settled(history: SenderHistory) -> Verdict | None:
-    """Return what the person said of the sender's mail twice in a row; None: they did not.
+    """Return the category that the owner gave the sender's last two threads, or None.
 
-    It is as sure as the rule of succession: two of two make 0.75, four of five 0.71.
+    Its confidence follows the rule of succession: two of two make 0.75, four of five 0.71.
     """
     latest = history.said[-_AGREEING:]
     if len(latest) < _AGREEING or len(set(latest)) > 1:
@@ -39,8 +39,8 @@ def settled(history: SenderHistory) -> Verdict | None:
 def history_signals(mail: MailContext, others: Sequence[Signal]) -> Iterator[Signal]:
     """Yield what the person's corrections and answers say about the sender.
 
-    That nobody answers a sender speaks against an answer, not against the tasks and payments that
-    the `others` see.
+    That the owner leaves a sender unanswered makes an answer less likely, but not the tasks and
+    payments that the `others` found.
     """
     history = mail.history
     if history.said:
@@ -56,7 +56,7 @@ def history_signals(mail: MailContext, others: Sequence[Signal]) -> Iterator[Sig
 
 
 def answer_weight(history: SenderHistory) -> float:
-    """Return how much likelier an answer is than where nothing is known, in scaled log odds."""
+    """Return how much likelier an answer is than for an unknown sender, in scaled log odds."""
     odds = (history.answered + _PRIOR_ANSWERED) / (history.unanswered + _PRIOR_UNANSWERED)
     weight = _SCALE * log(odds * _PRIOR_UNANSWERED / _PRIOR_ANSWERED)
     return max(-_MOST, min(_MOST, round(weight, 2)))
