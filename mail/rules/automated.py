@@ -32,13 +32,13 @@ class AutomatedSignal:
 
 _ROBOT: Final = re.compile(
     r"no-?reply|do-?not-?reply|mailer-daemon|postmaster|notification|bounce|newsletter|listserv|majordomo"
-    # Names that programs send under, whole or beside a tag.
+    # Local parts that programs send under, alone or next to a tag.
     r"|(?:^|-)(?:alerts?|notify|nobody|mailing-?list|subscriptions?|subscriber|digest"
     r"|dev-?null|rss-?feeds?)(?:[-+][^@]*)?@"
-    # A tag that tells the answers to one message from those to another; digits alone may be a telephone's.
+    # A hexadecimal tag that names the message being answered; digits alone may be a phone number.
     r"|[-+](?=[0-9]*[a-f])[0-9a-f]{14,}@"
 )
-# Names that people have, too, behind a dot.
+# A program's only as the whole local part, because people have these names, too, after a dot.
 _ROBOT_WHOLE: Final = re.compile(r"(?:^|[-+])(?:mailer|list)(?:[-+][^@]*)?@")
 # What mail servers call themselves in reports of failed deliveries; people do not.
 _SERVER_NAME: Final = re.compile(
@@ -49,11 +49,11 @@ _LIST_SENDER: Final = re.compile(
     r"(?:^|<)owner-|-owner(?:\+[^@]*)?@|@listserv\."
     # A part of a domain, never the whole: list.ru gives mailboxes to people.
     r"|@(?:[^@>]*\.)?lists?\.(?!(?:co|com|org|net|ac|gov)\.)[^.@>]+\."
-    # Where failed deliveries of many messages go, often with the recipient or a number in it.
+    # Addresses that failed deliveries return to, often with the recipient or a number in them.
     r"|(?:^|[<.+_-])bounces?(?:[.+=_-][^@]*)?@|[@.]bounce[sd]?\.",
     re.IGNORECASE,
 )
-# The address for requests to a list's program, in what names who sent it.
+# The address for requests to a list's program; searched only in headers that name the sender.
 _LIST_REQUEST: Final = re.compile(r"-request(?:\+[^@]*)?@", re.IGNORECASE)
 _SEPARATORS: Final = str.maketrans("._", "--")
 _PRESENCE: Final = (
@@ -85,10 +85,9 @@ _PRECEDENCE: Final = {
 
 
 def automated_signal(sender: Address, headers: Headers) -> AutomatedSignal | None:
-    """Return the strongest sign that nobody sits at the other end, or None.
+    """Return the strongest sign that a program sent the mail, or None.
 
-    Mail with such a sign never gets a reply or a draft: that is what keeps robots from talking to
-    each other.
+    Such mail never gets a reply or a draft, so that programs do not go on answering each other.
     """
     media_type = (headers.get("Content-Type") or "").partition(";")[0].strip().lower()
     if media_type == "multipart/report":
@@ -121,7 +120,7 @@ def _is_robot(sender: Address) -> bool:
         return True
     if _SERVER_NAME.fullmatch(sender.name):
         return True
-    # `From: MAILER-DAEMON <>`: nobody can be answered.
+    # An empty address, as in `From: MAILER-DAEMON <>`, cannot be answered.
     return not sender.address and "<>" in sender.name.replace(" ", "")
 
 

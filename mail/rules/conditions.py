@@ -9,8 +9,8 @@ A group is `{"op": "and" | "or" | "not", "children": [...]}`. A leaf is one of
     {"type": "header_match", "header": "List-Id", "pattern": "billing"}
     {"type": "label_present", "label": "Label_17"}            Gmail's id, or the label's name
 
-Upper and lower case are alike everywhere but in label ids. A rule of one mailbox is stored with the
-ids of labels, one of the whole firm with their names; both are asked with the mailbox's ids.
+Case is ignored except in label ids. A mailbox's rule is stored with label ids, a firm's rule with
+label names, which are replaced by the mailbox's ids before matching.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from mail.errors import ConditionsInvalid
 MAX_DEPTH = 8
 MAX_LEAVES = 100
 MAX_PATTERN_BYTES = 1 << 20
-# What everybody of the firm is shown of a private mailbox's mail.
+# The headers of a private mailbox's mail that everybody in the firm may see.
 PUBLIC_HEADERS = frozenset({"from", "to", "cc", "message-id"})
 
 
 def compile_pattern(pattern: str) -> Any:
-    """Return the pattern, compiled by RE2: no pattern takes more than linear time on any text.
+    """Compile the pattern with RE2, so that it takes linear time on any text.
 
     Raises:
         ValueError: it is no pattern, or uses what RE2 leaves out (lookaround, backreferences).
@@ -87,7 +87,7 @@ def _domain(value: str) -> str:
 
 Text = Annotated[
     str,
-    # One line, as it is shown and edited.
+    # A single line, because it is shown and edited as one.
     StringConstraints(
         strip_whitespace=True, min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$"
     ),
@@ -233,7 +233,7 @@ def with_labels(
 
 
 def looks_into_mail(node: Group | Leaf) -> bool:
-    """Say whether a condition asks for more of the mail than who may not read it is shown."""
+    """Say whether a condition reads more of the mail than people without access to it may see."""
     return any(_looks_into_mail(leaf) for leaf in leaves(node))
 
 
@@ -244,7 +244,7 @@ def _looks_into_mail(leaf: Leaf) -> bool:
 
 
 def depth_of(tree: Any) -> int:
-    """Return how many groups lie within one another in raw data, at most one more than allowed."""
+    """Return how deep groups are nested in raw data; at most one more than allowed is counted."""
     level, depth = [tree], 0
     while level and depth <= MAX_DEPTH:
         level = [

@@ -18,13 +18,13 @@ from mail.rules.conditions import (
     compile_pattern,
 )
 
-# What a sender writes beyond this is not looked at.
+# Texts are cut to this length before they are matched.
 MAX_TEXT_LENGTH = 10_000
 
 
 @dataclass(frozen=True)
 class RuleFacts:
-    """What conditions ask about a message; `labels` are Gmail's ids. The address is lower case."""
+    """The facts about a message that conditions use: lower-case address, Gmail's label ids."""
 
     sender_address: str
     subject: str

@@ -56,7 +56,7 @@ class RouteMatch(BaseModel):
 
     @property
     def looks_into_mail(self) -> bool:
-        """Whether it asks for more of the mail than who may not read it is shown."""
+        """Whether it reads more of the mail than people without access to it may see."""
         private = {name.lower() for name in self.header_match or {}} - PUBLIC_HEADERS
         return bool(private) or self.subject_contains is not None or self.forwarded_from is not None
 
@@ -71,7 +71,7 @@ class RouteMatch(BaseModel):
 
 @dataclass(frozen=True)
 class RouteFacts:
-    """What the conditions ask about a message."""
+    """The facts about a message that the conditions use."""
 
     sender_address: str
     subject: str

@@ -1,4 +1,4 @@
-"""Whether an action waits for a person's yes: by its danger, the confidence, and lists."""
+"""Decides whether an action needs a person's approval: by its danger, the confidence, and lists."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ALWAYS_APPROVED: Final = frozenset({"delete", "forward", "auto_reply", "escalate
 
 
 def is_dangerous(action: str) -> bool:
-    """Say whether an action is dangerous, as one that nobody knows is."""
+    """Say whether an action is dangerous; an unknown one is."""
     return DANGER.get(action, Danger.DANGEROUS) == Danger.DANGEROUS
 
 
@@ -43,9 +43,9 @@ class SafetyMode(StrEnum):
 
     DEFAULT = "default"
     ALWAYS_SAFE = "always_safe"
-    """That of confidence, and no other."""
+    """Skips the check of the confidence, and no other."""
     DANGEROUS_OVERRIDE = "dangerous_override"
-    """Every check."""
+    """Skips every check."""
 
 
 class Check(StrEnum):
@@ -59,14 +59,14 @@ class Check(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SafetyVerdict:
-    """The checks that ask for a yes, and those that were spared."""
+    """The checks that demand an approval, and those that the mode skipped."""
 
     checks: tuple[Check, ...] = ()
     spared: tuple[Check, ...] = ()
 
     @property
     def needs_approval(self) -> bool:
-        """Whether the action waits."""
+        """Whether the action waits for an approval."""
         return bool(self.checks)
 
 
@@ -88,7 +88,8 @@ def check_safety(
 ) -> SafetyVerdict:
     """Return whether the action waits, and for which reasons.
 
-    `mode` is that of the rule that asks; a classifier's decision has the default one.
+    `mode` is the mode of the rule that asks for the action; a classifier's decision has the
+    default.
     """
     # Not `confidence < min_confidence`, which a NaN would pass.
     unsure = not confidence >= min_confidence
