@@ -1,1 +1,1 @@
-"""Files that mail carries: what they are, what they say, whether they are safe. Knows no database."""
+"""Attachments: their type, their text, and the scan for malware; without the database."""

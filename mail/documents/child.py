@@ -1,4 +1,4 @@
-"""The process that reads one file: without rights to write, with limits, and with nothing secret.
+"""The process that reads one file: it may write no files, has limits, and knows no secrets.
 
 It gets the bytes on its standard input and answers with JSON on its standard output.
 """
@@ -22,7 +22,7 @@ from mail.text.cleaning import clean_text
 
 MAX_CHARS: Final = 500_000
 EXIT_OUT_OF_MEMORY: Final = 77
-# An input of any depth must end with an error of Python's, not of the stack.
+# Deeply nested input must raise RecursionError, not overflow the stack.
 _DEEPEST: Final = 1_000
 _NEARLY: Final = 0.8
 
@@ -32,7 +32,7 @@ def main(kind: str, memory_bytes: int, seconds: int) -> None:
     die_with_parent()
     _limit(memory_bytes, seconds)
     answer_to = os.dup(1)
-    # What a library prints is no answer.
+    # A library that prints must not write into the answer.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     try:
         answer = json.dumps(read(sys.stdin.buffer.read(), Kind(kind))).encode()
@@ -44,7 +44,7 @@ def main(kind: str, memory_bytes: int, seconds: int) -> None:
 
 
 def read(data: bytes, kind: Kind) -> dict[str, Any]:
-    """Return the text, what the file is, and why it was not read, or not whole."""
+    """Return the text, the detected type, and why the file was not read, or only in part."""
     found, text, reason = "", "", ""
     try:
         found = detected_type(data)
@@ -82,7 +82,7 @@ def _read_text(data: bytes, kind: Kind) -> tuple[str, str]:
 
 
 def _memory_is_used_up() -> bool:
-    """Say whether the limit was nearly reached: not every library says so when it was."""
+    """Say whether memory nearly reached the limit, because not every library reports that."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     with suppress(OSError):
         found = re.search(r"VmPeak:\s+(\d+) kB", Path("/proc/self/status").read_text("ascii"))
@@ -96,5 +96,5 @@ def _limit(memory_bytes: int, seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC, resource.RLIMIT_CORE):
         resource.setrlimit(kind, (0, 0))
-    # Also where its parent cannot end it any more.
+    # The alarm ends this process even if its parent cannot any more.
     signal.alarm(2 * seconds)

@@ -1,4 +1,4 @@
-"""Has clamd look at bytes: its INSTREAM command, which needs no library."""
+"""Has clamd scan bytes, with its INSTREAM command, which needs no library."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def scan(url: str, data: bytes) -> str:
 
     Args:
         url: `unix:/path/to/socket` or `tcp://host:port`.
-        data: what it looks at.
+        data: the bytes to scan.
 
     Raises:
-        ScannerUnavailable: it may answer later.
-        Unreadable: it does not take these bytes, such as too many of them.
+        ScannerUnavailable: clamd did not answer, but may later.
+        Unreadable: the data exceeds clamd's size limit.
     """
     try:
         with closing(_connect(url)) as connection:
@@ -59,7 +59,7 @@ def _connect(url: str) -> socket.socket:
 
 
 def _ask(connection: socket.socket, data: bytes) -> str:
-    # Where clamd has seen enough it answers and closes, while we still send.
+    # Clamd may answer and close the connection while the data is still being sent.
     with suppress(BrokenPipeError, ConnectionResetError):
         connection.sendall(b"zINSTREAM\0")
         for start in range(0, len(data), _CHUNK):

@@ -1,4 +1,4 @@
-"""Has a file read by a process of its own, which a hostile one can only end."""
+"""Reads a file in a process of its own, so that a hostile file can only end that process."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ START: Final = (
     "import sys; sys.path[:] = sys.argv[4:]; from mail.documents.child import main;"
     " main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))"
 )
-# A character is at most two escapes of six in JSON.
+# In JSON, a character takes at most two escapes of six characters each.
 MAX_ANSWER: Final = 12 * MAX_CHARS + 1000
 CHUNK: Final = 2**16
-# No file sends these: who stops a service, or the kernel where the machine has no memory left.
+# Signals from outside, not caused by the file: from whoever stops the service, or from the kernel
+# when the machine is out of memory.
 _FROM_OUTSIDE: Final = (
     signal.SIGKILL,
     signal.SIGTERM,
@@ -38,7 +39,7 @@ POLL_SECONDS: Final = 0.01
 
 @dataclass(frozen=True)
 class Limits:
-    """What one file may cost: address space, processor time, and twice that of the clock's."""
+    """What reading one file may use: address space, processor time, and twice that by the clock."""
 
     memory_mb: int
     seconds: int
@@ -46,9 +47,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Extraction:
-    """The text of a file, and why it was not read, or not whole; what reading it took at most.
+    """The text of a file, why it was not read or only in part, and the peak memory of the process.
 
-    `interrupted`: the file need not be why, another time it may be read.
+    `interrupted`: the file may not be the cause, so that reading it again may succeed.
     """
 
     text: str = ""
@@ -59,7 +60,7 @@ class Extraction:
 
 
 def extract_text(data: bytes, kind: Kind, limits: Limits) -> Extraction:
-    """Return the file's text, or why there is none; never raises for what the file is."""
+    """Return the file's text, or why there is none; never raises because of the file."""
     deadline = time.monotonic() + 2 * limits.seconds
     with tempfile.TemporaryFile() as source:
         source.write(data)
@@ -94,7 +95,7 @@ def extract_text(data: bytes, kind: Kind, limits: Limits) -> Extraction:
     if answer is None and not is_late:
         return Extraction(reason=Unread.DIED.value, peak_memory_mb=peak_memory_mb)
     reason = _cause(process.returncode, is_late=is_late)
-    # The clock ran, but others had the processor.
+    # The time ran out, but mostly while other processes had the processor.
     is_starved = is_late and usage.ru_utime + usage.ru_stime < limits.seconds / 2
     is_ended = not is_late and -process.returncode in _FROM_OUTSIDE
     return Extraction(
@@ -103,7 +104,7 @@ def extract_text(data: bytes, kind: Kind, limits: Limits) -> Extraction:
 
 
 def _answer(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
-    """Return what the process answers until it ends; None where that is too late or too long."""
+    """Return what the process answers until it ends; None if that is too late or too long."""
     assert process.stdout is not None  # noqa: S101 - as it was started
     answer = bytearray()
     with selectors.DefaultSelector() as selector:
@@ -120,7 +121,7 @@ def _answer(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
 
 
 def _wait(process: subprocess.Popen[bytes], deadline: float) -> resource.struct_rusage:
-    """Wait for the end of the process, and bring it about after the deadline; return what it used."""
+    """Wait until the process ends, kill it after the deadline, and return the resources it used."""
     killed = False
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -141,7 +142,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _cause(returncode: int, *, is_late: bool) -> Unread:
     if is_late or -returncode in (signal.SIGXCPU, signal.SIGALRM):
         return Unread.TIME
-    # Where the machine runs out of memory, the kernel ends such a process first.
+    # When the machine runs out of memory, the kernel kills such a process first.
     if returncode in (EXIT_OUT_OF_MEMORY, -signal.SIGKILL):
         return Unread.MEMORY
     return Unread.DIED

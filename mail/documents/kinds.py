@@ -1,4 +1,4 @@
-"""Which files are read, by what they are called and by what they are."""
+"""Which files are read, judged by their names and by their bytes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _BY_ENDING: Final = {
     "csv": Kind.TEXT,
     "md": Kind.TEXT,
 }
-# What a file that was encrypted by Office says in its directory.
+# An entry in the directory of a file that Office encrypted.
 _ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _PROGRAMS: Final = (b"MZ", b"\x7fELF", b"#!")
@@ -92,7 +92,7 @@ _MAIN_PART: Final = {
     "ppt/presentation.xml": Kind.PPTX,
 }
 _MACROS: Final = "vbaProject.bin"
-# What an OpenDocument file keeps its macros in, and says where it is encrypted.
+# The folders of an OpenDocument file's macros, and a word that its manifest has if it is encrypted.
 _OPEN_MACROS: Final = ("Basic/", "Scripts/")
 _OPEN_ENCRYPTED: Final = b"encryption-data"
 _MANIFEST: Final = "META-INF/manifest.xml"
@@ -101,7 +101,7 @@ _HEAD: Final = 1024
 
 
 def kind_of(filename: str, mime_type: str) -> Kind | None:
-    """Return as what a file would be read, None for one that is not read at all.
+    """Return the kind that the file would be read as, None if it is not read at all.
 
     The ending of the name decides before the declared type, which is often a general one.
     """
@@ -168,7 +168,7 @@ def _beginning(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def check_type(kind: Kind, found: str) -> None:
-    """Check that the bytes are what the file's name promises; HTML and text go for each other.
+    """Check that the bytes are what the file's name promises; HTML and text count as the same.
 
     Raises:
         Unreadable: they are something else.

@@ -26,10 +26,10 @@ Reader = Callable[[bytes], Iterator[str]]
 
 
 def check_unpacked(data: bytes) -> None:
-    """Refuse an archive that says that it grows too large; Python unpacks no more than it says.
+    """Refuse an archive whose declared size is too large; Python unpacks no more than declared.
 
     Raises:
-        Unreadable: it does.
+        Unreadable: the size or the number of entries is too large.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = archive.infolist()
@@ -58,7 +58,7 @@ def _docx(data: bytes) -> Iterator[str]:
     from docx import Document
 
     document = Document(io.BytesIO(data))
-    # By its elements: text boxes and nested tables are no paragraphs of the document's.
+    # Read by XML elements, because document.paragraphs leaves out text boxes and nested tables.
     for paragraph in document.element.body.iter(f"{_WORD}p"):
         yield "".join(one.text or "" for one in paragraph.iter(f"{_WORD}t"))
     for section in document.sections:
@@ -72,7 +72,7 @@ def _xlsx(data: bytes) -> Iterator[str]:
     workbook = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
     for sheet in workbook.worksheets:
         yield sheet.title
-        # A sheet may claim to have any number of columns.
+        # A sheet may claim to have any number of columns, so its declared size is not used.
         sheet.reset_dimensions()
         for row in sheet.iter_rows(values_only=True):
             yield "\t".join(str(value) for value in row if value is not None)
@@ -107,14 +107,15 @@ def _open_document(data: bytes, part: str) -> Iterator[str]:
             return
         with archive.open(part) as stream:
             is_deleted = False
-            # No entity leads outside, and this process has limits.
+            # The parser resolves no external entity, and this process has limits.
             for event, element in ElementTree.iterparse(stream, ("start", "end")):  # noqa: S314
                 if element.tag == _DELETED:
                     is_deleted = event == "start"
                 elif event == "end" and element.tag in _PARAGRAPHS:
                     if not is_deleted:
                         yield _said(element)
-                    # What stands in a frame of another paragraph is not said twice.
+                    # Cleared, so that a paragraph in a frame is not repeated with the paragraph
+                    # around it.
                     tail = element.tail
                     element.clear()
                     element.tail = tail
