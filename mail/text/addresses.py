@@ -33,7 +33,7 @@ def parse_addresses(values: tuple[str, ...]) -> tuple[Address, ...]:
             name, address = _name_and_address(piece)
             if address:
                 one = _address(f"{pending} {name}".strip() or comment, address)
-                # Damaged encoding may leave none of its @.
+                # A damaged encoding may lose the @ of the address.
                 if "@" in one.address:
                     found.append(one)
                 pending = ""
@@ -43,7 +43,7 @@ def parse_addresses(values: tuple[str, ...]) -> tuple[Address, ...]:
 
 
 def parse_sender(values: tuple[str, ...]) -> Address:
-    """Return the first mailbox of raw From values; without one, what they say as the name."""
+    """Return the first mailbox of raw From values; without one, their text as the name."""
     found = parse_addresses(values)
     return found[0] if found else Address(decode_header(" ".join(values), _NAME_CHARS), "")
 
@@ -51,7 +51,7 @@ def parse_sender(values: tuple[str, ...]) -> Address:
 def decode_addresses(value: str) -> str:
     """Return a raw address field as text that parses to the same mailboxes, the first twenty.
 
-    A decoded name may hold what looks like an address; it is quoted.
+    A decoded name that could be taken for an address is quoted.
     """
     found = parse_addresses((value,))[:_MAX_WRITTEN]
     return ", ".join(_written(one) for one in found if not re.search(r"[<>\s]", one.address))
@@ -67,7 +67,7 @@ def _written(one: Address) -> str:
 
 
 def _split(value: str) -> list[tuple[str, str]]:
-    """Cut an address list at its commas into pairs of (text, comment); group names fall away."""
+    """Split an address list at its commas into pairs of (text, comment); drop names of groups."""
     pieces: list[tuple[str, str]] = []
     text: list[str] = []
     comment: list[str] = []

@@ -1,4 +1,4 @@
-"""Whether a mail that came by SMTP is by whom it says: the receiving server's Authentication-Results."""
+"""Whether a mail that came by SMTP is from its From, by the server's Authentication-Results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEADER: Final = "Authentication-Results"
 _MAX_CHARS: Final = 16_384
 _RESULT: Final = re.compile(r"\s*(\w+)\s*=\s*(\w+)(?=\s|$)")
 _PROPERTY: Final = re.compile(r"\s([\w.]+)\s*=\s*(\S+)")
-# The domain that each method says something about.
+# The properties that name the domain that each method has checked.
 _DOMAINS: Final = {
     "dmarc": ("header.from",),
     "dkim": ("header.i", "header.d"),
@@ -20,10 +20,10 @@ _DOMAINS: Final = {
 
 
 def is_forged(headers: Headers, sender: Address) -> bool:
-    """Say whether the receiving server could not tell that the mail is by its From.
+    """Say whether the receiving server could not confirm that the mail is from its From address.
 
-    Only the uppermost header is the receiving server's. A mail without one came by no stranger's
-    server: it was put into the mailbox, by import or by IMAP.
+    Only the uppermost header is the receiving server's; a sender can write the others. A mail
+    without one did not come by SMTP, but was put into the mailbox, by import or by IMAP.
     """
     results = headers.get(HEADER)
     if results is None:
@@ -33,9 +33,9 @@ def is_forged(headers: Headers, sender: Address) -> bool:
 
 
 def _results(value: str) -> list[str]:
-    """Return the results without comments and quoted strings; none where one of these has no end.
+    """Return the results without comments and quoted strings; none if one of these is not closed.
 
-    What strangers choose stands in these: the envelope's sender, or a comment that quotes it.
+    A sender can choose the text in these: the envelope's sender, or a comment that quotes it.
     """
     kept: list[str] = []
     depth, quoted, escaped = 0, False, False

@@ -31,7 +31,7 @@ _LOOKS_LIKE_HTML: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What the parts of a message amount to."""
+    """The body of a message, put together from its parts."""
 
     text: str
     source: TextSource
@@ -43,7 +43,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A run of parts, read: what they show, what they hide, and from what kind of part."""
+    """A run of parts after reading: the text they show, the text they hide, and its source."""
 
     text: str = ""
     html: str = ""
@@ -54,8 +54,8 @@ class _Reading:
 def read_body(parts: list[Part], fetch: Fetch | None) -> Body:
     """Sort the leaves of a message into body and attachments and read the body.
 
-    Of alternatives the plain text counts unless it is blank; what stands side by side is put
-    together in order. The text of an attached message counts only where the mail has none.
+    Of alternatives, the plain text is used unless it is blank; parts side by side are joined in
+    order. The text of an attached message is used only if the mail itself has none.
     """
     own = [part for part in parts if not part.nested]
     readings = _read(own, fetch)
@@ -129,12 +129,12 @@ def _decode(part: Part, fetch: Fetch | None) -> str:
 def _is_still_quoted(part: Part, data: bytes) -> bool:
     """Tell whether this is quoted-printable HTML whose header does not say so.
 
-    Its attributes would not be understood, and text would be taken for hidden.
+    Undecoded, its attributes would be misread, and visible text would be taken for hidden.
     """
     encoding = (part.raw_headers.get("Content-Transfer-Encoding") or "").strip().lower()
     is_html = part.mime_type in _HTML_TYPES and b"<" in data
     if part.mime_type in _PLAIN_TYPES:
-        # Text may cite how something was written, and is no page for that.
+        # Plain text may quote HTML source, which does not make it HTML.
         is_html = _LOOKS_LIKE_HTML.match(data[:_HEAD_BYTES].decode("ascii", "replace")) is not None
     return (
         encoding != "quoted-printable"
@@ -146,7 +146,7 @@ def _is_still_quoted(part: Part, data: bytes) -> bool:
 def _is_text(part: Part) -> bool:
     """Tell whether the part is to be read in the message itself.
 
-    A broken multipart arrives as a leaf that still has its content, which is better than nothing.
+    A broken multipart arrives as a leaf that still has its content, so that is read.
     """
     if part.disposition == "attachment" or (part.filename and part.part_id):
         return False
@@ -155,7 +155,7 @@ def _is_text(part: Part) -> bool:
 
 
 def _is_named_text(part: Part) -> bool:
-    """Tell whether the part is text shown in place under a file name: a body for want of another."""
+    """Tell whether the part is inline text with a file name: the body if there is no other."""
     return part.disposition != "attachment" and part.mime_type in _PLAIN_TYPES | _HTML_TYPES
 
 

@@ -19,7 +19,7 @@ _EAST_ASIAN_SHARE: Final = 0.15
 _CAPITAL_INSIDE: Final = re.compile(r"(?<=[à-öø-ÿα-ώа-џ])[À-ÖØ-ÞΑ-ΫЀ-Я]")
 
 Weights = tuple[tuple[str, Mapping[str, float]], ...]
-"""Codecs with the characters beyond ASCII that speak for them, and how much each does."""
+"""Codecs with the characters beyond ASCII that are evidence for them, and the weight of each."""
 
 _LATIN: Final = (
     ("cp1252", "éäüöáíóàúèçêñßåâãøæôîëïùœ¿¡"),
@@ -62,7 +62,7 @@ def guess_codec(data: bytes) -> str:
     if b"\x1b$" in sample:
         return "iso2022_jp"
     foreign = len(_FOREIGN.findall(sample))
-    # In no other script words mix ASCII letters with others.
+    # Only in Latin script do words mix ASCII letters with others.
     is_latin = sum(map(len, _IN_LATIN_WORD.findall(sample))) > foreign * _LATIN_SHARE
     candidates = _LATIN_WEIGHTS if is_latin else _OTHER_WEIGHTS
     # The second byte of a Chinese or Japanese character may look like an ASCII letter.
@@ -77,23 +77,23 @@ def guess_codec(data: bytes) -> str:
 
 
 def _decodes(sample: bytes, codec: str) -> bool:
-    """Say whether there is no error but for a character cut off at the end."""
+    """Say whether the sample decodes without error, except for a character cut off at its end."""
     text = sample.decode(codec, "replace")
     return "\ufffd" not in text[:-1]
 
 
 def _general_guess(sample: bytes) -> str | None:
-    """Return what a library that knows many more languages makes of it."""
+    """Return the guess of a library that knows many more languages."""
     found = from_bytes(sample, cp_exclusion=["utf_7", "utf_16", "utf_32"]).best()
     return found.encoding if found is not None and found.encoding != "ascii" else None
 
 
 def _share(text: str, weights: Mapping[str, float]) -> float:
-    """Return which part of the characters beyond ASCII are expected, by how common these are."""
+    """Return the share of the characters beyond ASCII that are expected, weighted by frequency."""
     foreign = [char for char in text if char > "\x7f" and char not in _PUNCTUATION]
     if not foreign:
         return 0.0
-    # Wrongly read text mixes the cases.
+    # Capitals inside words are a sign of the wrong codec.
     mixed = sum(map(len, _CAPITAL_INSIDE.findall(text)))
     return (sum(weights.get(char, 0.0) for char in foreign) - mixed) / len(foreign)
 
@@ -117,7 +117,7 @@ def _weighted(weight: float, characters: Iterable[str]) -> dict[str, float]:
 _KANA: Final = _weighted(1.0, map(chr, range(0x3041, 0x3100))) | _weighted(1.0, "、。ー")
 _STOPS: Final = "\uff0c\u3002\u3001\uff01\uff1f\uff1a\uff1b"
 _HIGH: Final = range(0xA1, 0xFF)
-# Of the Chinese characters those of the first level, which are nearly all that is written.
+# Only the Chinese characters of the first level, because nearly all text consists of those.
 _KANJI: Final = _weighted(0.8, _of_rows("euc_jp", range(0xB0, 0xD0), _HIGH))
 _EAST_ASIAN: Final[Weights] = (
     ("cp932", _KANJI | _KANA),

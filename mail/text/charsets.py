@@ -32,7 +32,7 @@ _SUPERSETS: Final = {
     "gbk": "gb18030",
     "euc_kr": "cp949",
 }
-"""Codecs by Python's names whose superset is what mailers really send."""
+"""Codecs by Python's names, with the superset that mailers really send."""
 
 _NOT_CHARSETS: Final = frozenset(
     {"idna", "punycode", "mbcs", "oem", "unicode-escape", "raw-unicode-escape"}
@@ -50,10 +50,10 @@ _META_CHARSET: Final = re.compile(
 )
 _HEAD_BYTES: Final = 2048
 _CHANCE_UTF_8: Final = EAST_ASIAN_CODECS | {"cp874"}
-"""Codecs whose text is valid UTF-8 in part, by chance."""
+"""Codecs whose text may in part be valid UTF-8 by chance."""
 _REPLACED: Final = "\ufffd"
 _LONG_SPEAKS: Final = 4
-"""How many damaged letters a whole letter of three bytes outweighs, beside one for itself."""
+"""How many damaged letters a valid letter of three bytes outweighs in addition."""
 
 
 def codec_for(label: str | None) -> str | None:
@@ -78,7 +78,7 @@ def html_charset(data: bytes) -> str | None:
 
 
 def decode_bytes(data: bytes, label: str | None = None) -> str:
-    """Return ``data`` as text, believing the label only as far as the bytes bear it out.
+    """Return ``data`` as text; the label is used only if the bytes agree with it.
 
     A byte order mark wins, then the label, then UTF-8, then a guess from the bytes. Never raises;
     what cannot be decoded becomes U+FFFD.
@@ -104,11 +104,12 @@ def decode_bytes(data: bytes, label: str | None = None) -> str:
 def _damaged_utf_8(data: bytes, *, several_bytes: bool) -> str | None:
     """Return the text if the bytes are UTF-8 with some damage.
 
-    In other charsets hardly any letters beyond ASCII happen to be valid: of one byte each, nearly
-    none; of two, and in Thai (`several_bytes`), a part, but nearly none of three bytes in a row.
+    In other charsets, letters beyond ASCII are rarely valid UTF-8 by chance: nearly never with one
+    byte per letter; sometimes with two bytes and in Thai (`several_bytes`), but not three bytes in
+    a row.
     """
     text = data.decode("utf-8", "replace")
-    # What stood there before as a replacement was written in UTF-8, and is no damage.
+    # Replacement characters that the sender wrote in UTF-8 are not damage.
     damaged = text.count(_REPLACED) - data.count(_REPLACED.encode())
     valid = sum(char > "\x7f" for char in text) - damaged
     long = sum(char > "\u07ff" and char != _REPLACED for char in text)
@@ -117,7 +118,7 @@ def _damaged_utf_8(data: bytes, *, several_bytes: bool) -> str | None:
 
 
 def _plausible(codec: str, data: bytes) -> bool:
-    """Tell whether the bytes can be what they claim, where decoding alone would not show it.
+    """Tell whether the bytes can be of this codec, where decoding alone would not show it.
 
     UTF-16 and UTF-32 turn any bytes into letters, so they must show the NULs of real text, and
     ISO-2022-JP in disguise passes for ASCII.

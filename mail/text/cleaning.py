@@ -14,9 +14,10 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 def clean_text(text: str, limit: int) -> str:
     """Return ``text`` with Unix line ends, at most ``limit`` characters and safe to store.
 
-    Control characters go: PostgreSQL refuses NUL, and the others only disturb a reader. Lone
-    surrogates become U+FFFD, as they cannot be written as UTF-8. Characters that override the
-    direction of writing, and so can make "exe.pdf" out of "fdp.exe", are named.
+    Control characters are removed, because PostgreSQL refuses NUL and the others only disturb a
+    reader. Lone surrogates become U+FFFD, as they cannot be written as UTF-8. Characters that
+    override the direction of writing, and so can make "exe.pdf" out of "fdp.exe", are replaced by
+    their code points.
     """
     text = text[: 2 * limit].replace("\r\n", "\n").replace("\r", "\n").translate(_REPLACED)
     return _SURROGATE.sub("\ufffd", text)[:limit]

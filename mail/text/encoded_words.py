@@ -27,8 +27,8 @@ def decode_base64(data: str | bytes) -> bytes:
 def decode_header(value: str, limit: int) -> str:
     """Return a header value as one line of text of at most ``limit`` characters.
 
-    Encoded words that stand side by side with one charset are decoded together, as mailers cut
-    letters in two; white space between encoded words does not count (RFC 2047, section 6.2).
+    Adjacent encoded words with the same charset are decoded together, because mailers cut letters
+    in two; white space between encoded words does not count (RFC 2047, section 6.2).
     """
     value = recover_bytes(value[: 8 * limit])
     pieces: list[str] = []

@@ -54,7 +54,7 @@ def parameter(value: str | None, name: str) -> str:
         field["Content-Type"] = " ".join(recover_bytes(value[:_FIELD_CHARS]).split())
         found = field.get_param(name)
     except (ValueError, TypeError, IndexError):
-        # The standard library stumbles over continuations numbered in contradictory ways.
+        # The standard library raises for continuations that are numbered in contradictory ways.
         return ""
     if isinstance(found, tuple):
         charset, _, octets = found

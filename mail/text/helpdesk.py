@@ -49,7 +49,7 @@ class Inquiry:
 
 
 def plain_inquiry(sender: Address, subject: str, text: str) -> Inquiry:
-    """Return a message as it is."""
+    """Return the message unchanged, as an inquiry."""
     return Inquiry(
         clean_line(sender.name, MAX_LINE),
         sender.key,
@@ -59,7 +59,7 @@ def plain_inquiry(sender: Address, subject: str, text: str) -> Inquiry:
 
 
 def crisp_inquiry(sender: Address, subject: str, text: str, headers: Headers) -> Inquiry:
-    """Return what a visitor wrote by Crisp: below the first separator, or without the lines above.
+    """Return what a visitor wrote in Crisp: the text after the first separator or the metadata.
 
     A message that does not look like Crisp's is read as it is.
     """

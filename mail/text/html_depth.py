@@ -1,4 +1,4 @@
-"""Keeps HTML of strangers from nesting so deeply that building it takes minutes, or all memory."""
+"""Keeps HTML from nesting so deeply that building its tree takes minutes, or all memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from mail.text.html_tokens import Tag, Text, tokens
 
-# Elements that hold nothing, or that the next of them ends: they nest by way of others only.
+# Elements without content, or that the next of their kind ends; alone they do not nest.
 _NOT_NESTING: Final = frozenset(
     [
         "area",
@@ -37,18 +37,18 @@ _NOT_NESTING: Final = frozenset(
 )
 # The sanitiser builds a tree, whose time and memory grow with the open elements at each start tag.
 _MAX_EFFORT: Final = 1_000_000
-# So few tags stay below it however they are nested.
+# So few tags stay below that effort however they are nested.
 _FEW_TAGS: Final = 1_400
 
 
 def buildable(html: str) -> str:
-    """Return the HTML as the sanitiser can build it; where it nests too deeply, its text alone.
+    """Return HTML whose tree the sanitiser can build; if it nests too deeply, only its text.
 
-    What comes from a mail goes through here before it goes to the sanitiser.
+    All HTML from mail must go through this function before it goes to the sanitiser.
     """
     if html.count("<") <= _FEW_TAGS:
         return html
-    # Written anew, so that the tags that are built are the very ones that were counted.
+    # Written again from the tokens, so that the sanitiser gets exactly the tags that were counted.
     found = list(tokens(html))
     if _effort(found) > _MAX_EFFORT:
         return " ".join(
@@ -66,7 +66,7 @@ def _effort(found: Iterable[Tag | Text]) -> int:
             continue
         if not one.closing:
             effort += depth
-        # An end tag ends nothing that did not begin.
+        # An end tag without a start tag ends nothing.
         step = -1 if one.closing else 1
         if one.name not in _NOT_NESTING and opened[one.name] + step >= 0:
             opened[one.name] += step

@@ -25,7 +25,7 @@ Style = Mapping[str, str]
 class Look:
     """What an element's text looks like; children start from their parent's look.
 
-    ``gone`` cannot be undone further in, ``tiny`` and ``invisible`` can.
+    An element inside cannot undo ``gone``; it can undo ``tiny`` and ``invisible``.
     """
 
     gone: bool = False
@@ -36,7 +36,7 @@ class Look:
 
     @property
     def hidden(self) -> bool:
-        """Whether text with this look escapes the reader."""
+        """Whether a reader cannot see text with this look."""
         unseen = self.color == self.ground or {self.color, self.ground} <= _WHITE
         return self.gone or self.tiny or self.invisible or unseen
 
@@ -63,13 +63,13 @@ class Look:
 
 
 class Stylesheet:
-    """The rules of a document's ``style`` elements, as far as their selectors are simple."""
+    """The rules of a document's ``style`` elements that have simple selectors."""
 
     def __init__(self) -> None:
         self._rules: dict[str, dict[str, str]] = {}
 
     def add(self, css: str) -> None:
-        """Take in a style element; rules inside ``@media`` are for other readers and left out."""
+        """Add a style element's rules, except those in ``@media``, which are for other devices."""
         depth = 0
         selectors = ""
         for piece in _CSS_PIECE.findall(_CSS_COMMENT.sub("", css.lower())):

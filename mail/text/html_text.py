@@ -104,7 +104,7 @@ class _Reader:
         self._styles = Stylesheet()
 
     def text(self, token: Text) -> None:
-        """Write the characters where the open elements say."""
+        """Write the characters to the shown or the hidden text, as the open elements demand."""
         if token.raw_in == "style":
             self._styles.add(token.data)
         if token.raw_in not in {"", "textarea"} or self._top.unseen:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _OPENING: Final = re.compile(r"<(?:[!?]|/?([a-zA-Z][^\s/>]{0,40}))")
-# Groups are repeated plainly: Python before 3.11.5 gets possessive ones wrong.
+# The group's repetition is not possessive, because Python before 3.11.5 gets that wrong.
 _TAG_REST: Final = re.compile(r"""(?:[^>"']++|"[^"]*+"|'[^']*+')*>""")
 _ATTRIBUTE: Final = re.compile(
     r"""([^\s"'<>/=]{1,100})\s{0,20}(?:=\s{0,20}(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?"""
@@ -61,7 +61,7 @@ def tokens(markup: str) -> Iterator[Text | Tag]:
             continue
         rest = _TAG_REST.match(markup, opening.end()) if quotes_close else None
         if rest is None:
-            # One unclosed quote would swallow the rest: from here on quotes mean nothing.
+            # An unclosed quote would swallow the rest, so quotes are ignored from here on.
             quotes_close = False
             end = markup.find(">", opening.end())
             position = len(markup) if end < 0 else end + 1

@@ -13,7 +13,7 @@ _SAMPLE_CHARS: Final = 3_000
 _NO_LANGUAGE: Final = re.compile(r"https?://\S+|\S+@\S+|\d+")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _LEAST_PROBABILITY: Final = 0.14
-"""Two plain words of a language have more; names, codes and single words have less."""
+"""Two ordinary words of a language reach more; names, codes and single words less."""
 _MAIN_LANGUAGE: Final = {"ary": "ar", "arz": "ar", "nb": "no", "nn": "no"}
 
 
@@ -31,7 +31,7 @@ def detect_language(text: str) -> str | None:
 
 @cache
 def _identifier() -> LanguageIdentifier:
-    # It takes a moment to load, and brings numpy along: not before the first mail.
+    # Imported with the first mail, because it loads slowly and brings numpy along.
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -1,4 +1,4 @@
-"""The door to reading mail: a Gmail message resource in, a ParsedMail out."""
+"""Turns a Gmail message resource into a ParsedMail."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SUBJECT_CHARS: Final = 2_000
 def parse_message(message: Mapping[str, Any], fetch: Fetch | None = None) -> ParsedMail:
     """Parse a Gmail API message resource of format ``full``, however broken the mail is.
 
-    Bodies that Gmail keeps behind an attachment id are read through ``fetch``; without it a mail
-    that has no other body says so by ``TextSource.DETACHED``. Nothing is raised for what is in the
-    message; only errors of ``fetch`` itself go through.
+    Bodies that Gmail keeps behind an attachment id are read through ``fetch``; without it, a mail
+    that has no other body gets ``TextSource.DETACHED``. No content of the message raises an error;
+    errors of ``fetch`` are passed on.
     """
     payload = message.get("payload")
     raw = raw_headers(payload) if isinstance(payload, Mapping) else raw_headers({})

@@ -87,7 +87,7 @@ class ParsedMail:
     """A message as Mailroom stores and judges it.
 
     ``date`` is in UTC, None when missing or unreadable. Message ids carry their angle brackets.
-    ``hidden_text`` is what the HTML keeps from the reader's eyes; it is never part of ``text``.
+    ``hidden_text`` is text in the HTML that a reader does not see; it is never part of ``text``.
     ``calendar_method`` is the iTIP method (``REQUEST``, ``REPLY``, ``CANCEL`` …) of the first
     text/calendar part, empty without one. ``language`` is an ISO 639-1 guess or None.
     """

@@ -13,7 +13,7 @@ from mail.text.headers import parameter
 from mail.text.parsed import AttachmentMeta, Headers
 
 Fetch = Callable[[str], bytes]
-"""Gets the content behind a Gmail attachment id; what it raises goes through to the caller."""
+"""Gets the content behind a Gmail attachment id; its errors are passed on to the caller."""
 
 _MAX_PARTS: Final = 2_000
 _MAX_HEADERS: Final = 500
@@ -47,7 +47,7 @@ class Part:
 
     @property
     def attachment_id(self) -> str:
-        """Where Gmail keeps the content, empty when it is in the resource."""
+        """The id under which Gmail keeps the content; empty when it is in the resource."""
         return clean_line(_text(self.body.get("attachmentId")), 4_096)
 
     @property
@@ -60,7 +60,7 @@ class Part:
         return parameter(self.raw_headers.get("Content-Type"), name)
 
     def content(self, fetch: Fetch | None) -> bytes:
-        """Return the part's bytes; none when they are detached and nobody can fetch them."""
+        """Return the part's bytes; none if they are detached and there is no ``fetch``."""
         if self.detached:
             return fetch(self.attachment_id) if fetch is not None else b""
         return decode_base64(_text(self.body.get("data")))
@@ -128,7 +128,7 @@ def decoded_headers(headers: Headers) -> Headers:
 
 
 def _decoded(name: str, value: str) -> str:
-    # Answers go there: what is stored is parsed again.
+    # Stored so that it can be parsed again, because answers go to these addresses.
     if name.strip().lower() == "reply-to":
         return clean_line(decode_addresses(value), _HEADER_CHARS)
     return decode_header(value, _HEADER_CHARS)

@@ -50,7 +50,7 @@ def drop_uuencoded(text: str) -> str:
 
 
 def _is_uu_line(line: str) -> bool:
-    """A data line starts with the number of bytes it holds, four characters for three of them."""
+    """Tell whether the line has the form of data: a count of bytes, then four characters for three."""
     if _UU_LINE.match(line) is None:
         return False
     octets = (ord(line[0]) - 32) % 64

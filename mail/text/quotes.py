@@ -46,7 +46,7 @@ _LOOK_AHEAD_LINES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class SplitReply:
-    """A text in three; each line is in exactly one of them, in its order."""
+    """A text in three parts; each line is in exactly one of them, in order."""
 
     reply: str
     quoted: str
@@ -57,8 +57,8 @@ def split_reply(text: str) -> SplitReply:
     """Part the newest text of a reply from the quoted history and the signature.
 
     Knows the marks of Gmail, Apple Mail, Outlook and Thunderbird in the commoner European
-    languages. Answers written between quoted lines all count as reply. A line of two dashes
-    starts a signature only if there is no other, as some people part their paragraphs so.
+    languages. Answers written between quoted lines all count as reply. A line of two dashes starts
+    a signature only if it is the only one, because some people separate paragraphs with such lines.
     """
     lines = text.split("\n")
     marks = [line.strip().lower()[:_LINE_CHARS] for line in lines]
@@ -83,7 +83,7 @@ def split_reply(text: str) -> SplitReply:
 
 
 def newest_text(text: str) -> str:
-    """Return what the sender wrote now; the whole text where that is nothing, as in a forward."""
+    """Return the newest text; the whole text if there is none, as in a forwarded mail."""
     return split_reply(text).reply or text
 
 

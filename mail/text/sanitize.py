@@ -78,7 +78,8 @@ _ATTRIBUTES: Final = {
     "col": {"span", "width"},
     "ol": {"start", "type"},
 }
-# Nothing that could fetch, as a background image does, and no position: nothing leaves its place.
+# No property that fetches, as a background image does, and no position, so that nothing can cover
+# other content.
 _STYLES: Final = frozenset(
     [
         "background-color",
@@ -130,10 +131,10 @@ _SCHEMES: Final = frozenset({"http", "https", "mailto", "tel", "data"})
 
 
 def sanitize_html(html: str, *, remote_images: bool = False) -> str:
-    """Return the HTML without anything that acts; without `remote_images` it fetches nothing.
+    """Return the HTML without active content; without `remote_images` it fetches nothing.
 
-    It is shown in a sandboxed frame under a policy of its own all the same. HTML that nests too deeply
-    to be built is left with its text.
+    The result is shown in a sandboxed frame with a policy of its own in addition. HTML that nests
+    too deeply to be parsed is left with its text.
     """
 
     def keep(tag: str, name: str, value: str) -> str | None:

@@ -17,7 +17,7 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 
 
 def words_of(*texts: str) -> list[str]:
-    """Return the words, each once and in the order of the alphabet; of long texts the first."""
+    """Return each word once, in alphabetical order; of long texts only the first words."""
     found: set[str] = set()
     for word in _words(texts):
         found.add(word)
