@@ -1,4 +1,4 @@
-"""Django's handle on the mail app."""
+"""The Django app configuration of the mail app."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class MailConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Let grants end with the membership, and the audit log keep what is private."""
+        """End content grants with the membership, and register the audit log's private entries."""
         from mail.services.mailboxes.content_access import end_grants
         from mail.services.mailboxes.private_entries import private_entries
         from tenants.audit_privacy import register_private_entries

@@ -28,10 +28,10 @@ def gmail_api_base() -> str:
 
 
 def oauth_client() -> OAuthClient:
-    """Return this service as Google knows it.
+    """Return this service's OAuth client at Google.
 
-    The consent, token and revocation addresses are Google's, or below GOOGLE_OAUTH_BASE, which
-    GMAIL_API_BASE stands in for.
+    The consent, token and revocation addresses are Google's, or below GOOGLE_OAUTH_BASE, or below
+    GMAIL_API_BASE if only that is set.
     """
     client = OAuthClient(settings.GOOGLE_CLIENT_ID, settings.GOOGLE_CLIENT_SECRET)
     base = settings.GOOGLE_OAUTH_BASE or settings.GMAIL_API_BASE
@@ -51,7 +51,7 @@ def pubsub_topic() -> str:
 
 
 def push_subscription() -> Subscription:
-    """Return what the tokens of pushed notifications must name; empty: none are taken."""
+    """Return what the tokens of pushes must name; while it is empty, all pushes are refused."""
     return Subscription(settings.GMAIL_PUBSUB_AUDIENCE, settings.GMAIL_PUBSUB_SERVICE_ACCOUNT)
 
 
@@ -132,7 +132,7 @@ def clamd_url() -> str:
 
 
 def label_backlog_days() -> int:
-    """How many days before it was made active a mailbox's mail is labelled."""
+    """For how many days before a mailbox was made active its mail is labelled."""
     return int(getattr(settings, "LABEL_BACKLOG_DAYS", 14))
 
 
@@ -166,27 +166,27 @@ def all_rules_apply() -> bool:
 
 
 def public_url() -> str:
-    """Where people find this service, without the last slash; empty where that is not said."""
+    """This service's public URL, without a trailing slash; empty if it is not set."""
     return str(settings.PUBLIC_URL)
 
 
 def discord_webhook() -> str:
-    """Where questions are posted in Discord; empty: nowhere."""
+    """The Discord webhook that questions are posted to; empty for none."""
     return str(settings.DISCORD_WEBHOOK_URL)
 
 
 def discord_public_key() -> str:
-    """What presses of Discord's buttons are checked with; empty: none is taken."""
+    """The key that verifies presses of Discord's buttons; while it is empty, all are refused."""
     return str(settings.DISCORD_PUBLIC_KEY)
 
 
 def discord_users() -> dict[str, str]:
-    """The user names of who may press buttons, by Discord's ids."""
+    """The user names of the people who may press buttons, by their Discord ids."""
     return dict(settings.DISCORD_USERS)
 
 
 def send_check_seconds() -> float:
-    """How many seconds a sent message may be out of sight before a person is asked."""
+    """How many seconds Gmail may not show a sent message before a person is asked."""
     return float(getattr(settings, "SEND_CHECK_SECONDS", 120))
 
 
@@ -196,7 +196,7 @@ def snooze_label() -> str:
 
 
 def oauth_redirect_uri() -> str:
-    """Return where Google sends people back to; empty: the address they came by."""
+    """Return the address that Google redirects people to; empty for that of the request."""
     return str(settings.GOOGLE_REDIRECT_URI)
 
 

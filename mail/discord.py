@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-# A recorded press of a button is not good for longer.
+# An older request is refused, so that a recorded press of a button cannot be replayed.
 MAX_AGE_SECONDS = 300
 
 PING: Final = 1
@@ -43,7 +43,7 @@ def question(text: str, *, approve_id: str, reject_id: str, page: str = "") -> d
     return {
         "content": text,
         "components": [{"type": _ROW, "components": buttons}],
-        # Names in the text ring nobody's bell.
+        # No name in the text notifies anybody.
         "allowed_mentions": {"parse": []},
     }
 

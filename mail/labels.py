@@ -36,7 +36,7 @@ LABEL_NAMES: Final[dict[LabelKey, str]] = {
 """The name shown in Gmail; the parent comes first, as it must exist before its children."""
 
 STATE_LABELS: Final[frozenset[LabelKey]] = frozenset(LabelKey) - {LabelKey.PARENT, LabelKey.DONE}
-"""The labels that say where a thread stands; Done takes all of them away and stays itself."""
+"""The labels that show a thread's state; the label Done removes all of them and stays."""
 
 GMAIL_LABELS: Final = frozenset(
     {
@@ -45,13 +45,13 @@ GMAIL_LABELS: Final = frozenset(
         "CATEGORY_FORUMS",
     }
 )  # fmt: skip
-"""Gmail's own labels: they have the same id in every mailbox, which nobody else may use as a name."""
+"""Gmail's system labels: their ids are the same in every mailbox, and no other label's name."""
 
 PAUSE_LABEL: Final = "🤖 AI/Pause"
-"""While any message carries it, nothing is written to the mailbox."""
+"""While any message has this label, Mailroom writes nothing to the mailbox."""
 
 
 def is_own_label(name: str) -> bool:
-    """Say whether Mailroom gave the name a meaning, in any case: putting it on mail is an order."""
+    """Say whether the name, in any case, is a label of Mailroom's: putting it on mail is an order."""
     folded, parent = name.strip().casefold(), LABEL_NAMES[LabelKey.PARENT].casefold()
     return folded in (parent, snooze_label().casefold()) or folded.startswith(f"{parent}/")

@@ -103,7 +103,7 @@ def _used(message: Any) -> Answer:
 
 
 def _check_whole(message: Any, answer: Answer) -> None:
-    """Refuse an answer that was cut off, because the arguments of its last call may be incomplete."""
+    """Refuse an answer that was cut off, because its last call's arguments may be incomplete."""
     if message.stop_reason == "max_tokens":
         raise AnswerInvalid(CUT_OFF, answer)
 

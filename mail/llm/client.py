@@ -59,7 +59,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call that the model wants made; its arguments are unchecked, and `{}` if they were not JSON."""
+    """A call that the model wants made; its arguments are unchecked, `{}` if they were not JSON."""
 
     call_id: str
     tool: str

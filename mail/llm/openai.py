@@ -118,7 +118,7 @@ def _used(completion: Any, model: str) -> Answer:
 
 
 def _check_whole(choice: Any, answer: Answer) -> None:
-    """Refuse an answer that was cut off, because the arguments of its last call may be incomplete."""
+    """Refuse an answer that was cut off, because its last call's arguments may be incomplete."""
     if choice.finish_reason == "length":
         raise AnswerInvalid(CUT_OFF, answer)
 

@@ -57,7 +57,7 @@ class Reading:
 
     @cached_property
     def questions(self) -> tuple[int, ...]:
-        """Which sentences are the writer's questions; one that ends with a quotation mark is not."""
+        """Which sentences are the writer's questions; not those that end with a quotation mark."""
         return tuple(
             number
             for number, sentence in enumerate(self.sentences)

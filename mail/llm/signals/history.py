@@ -25,7 +25,7 @@ _WISHES: Final = (Category.ACTION_REQUIRED, Category.PAYMENT_REQUEST)
 
 
 def settled(history: SenderHistory) -> Verdict | None:
-    """Return the category that the owner gave the sender's last two threads, or None.
+    """Return the category that the owner gave both of the sender's last threads, or None.
 
     Its confidence follows the rule of succession: two of two make 0.75, four of five 0.71.
     """
