@@ -1,4 +1,4 @@
-"""Mailboxes and their mail; what was decided about it, done to it, and when."""
+"""The models of mailboxes and their mail, of decisions, actions, drafts and events."""
 
 from mail.models.account import (
     MAX_ADDRESS_LENGTH,

@@ -13,7 +13,7 @@ MAX_ERROR_LENGTH = 500
 
 
 class Provider(models.TextChoices):
-    """Where a mailbox lives."""
+    """The service that a mailbox is at."""
 
     GMAIL = "gmail", "Gmail"
 
@@ -27,7 +27,7 @@ class SyncStatus(models.TextChoices):
 
 
 class Connection(models.TextChoices):
-    """Whether Gmail lets Mailroom in."""
+    """Whether Gmail lets Mailroom use the mailbox."""
 
     CONNECTED = "connected", "Connected"
     NEEDS_REAUTH = "needs_reauth", "Needs to be connected again"
@@ -42,7 +42,7 @@ class Mode(models.TextChoices):
 
 
 class PausedBy(models.TextChoices):
-    """What keeps an active mailbox from being written to for now."""
+    """What has paused writing to an active mailbox."""
 
     NOTHING = "", "Not paused"
     SWITCH = "switch", "Paused by a person"
@@ -180,7 +180,7 @@ class MailAccount(TenantModel):
                 name="account_mode_known",
             ),
         ]
-        # Of a notification only the address is known.
+        # For notifications, which name only the address and not the firm.
         indexes = [models.Index(fields=["address"], name="account_address")]
 
     def __str__(self) -> str:

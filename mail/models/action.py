@@ -1,4 +1,4 @@
-"""What Mailroom does to a message: asked for, running, done, and how to take it back."""
+"""The actions on messages: their state, and what undoes them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ActionType(models.TextChoices):
 
 
 class ActionStatus(models.TextChoices):
-    """Where an action is in its life."""
+    """The state of an action."""
 
     QUEUED = "queued", "Queued"
     EXECUTING = "executing", "Executing"
@@ -123,7 +123,7 @@ class Action(TenantModel):
 
 
 class Relation(models.TextChoices):
-    """What one action is to another."""
+    """How one action relates to another."""
 
     UNDO_OF = "undo_of", "Undo of"
     APPROVAL_FOR = "approval_for", "Approval for"

@@ -1,4 +1,4 @@
-"""When agents run by themselves."""
+"""The timetables by which agents work."""
 
 from __future__ import annotations
 

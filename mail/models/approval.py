@@ -1,4 +1,4 @@
-"""The yes that something dangerous waits for, bound to exactly what was asked."""
+"""The approval that a dangerous action or message needs, valid only for exactly what was asked."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ class Approval(TenantModel):
 
     @property
     def subject(self) -> str:
-        """What is asked, without mail text."""
+        """The kind of action or message that is asked about, without mail text."""
         if self.action is not None:
             return str(self.action.get_action_type_display())
         return "" if self.outbound is None else str(self.outbound.get_kind_display())
 
     @property
     def outcome(self) -> str:
-        """How far what was approved has come, and why no further; empty without a yes. No mail text."""
+        """The state and error of what was approved, without mail text; empty if nothing was."""
         approved = self.outbound or self.action
         if approved is None or self.status != ApprovalStatus.APPROVED:
             return ""

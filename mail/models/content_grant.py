@@ -1,4 +1,4 @@
-"""Who may read a mailbox's mail beside its owner."""
+"""Grants to people other than the owner to read a mailbox's mail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenants.models import TenantModel
 
 
 class GrantKind(models.TextChoices):
-    """How somebody came to read the mail."""
+    """Why somebody may read the mail."""
 
     GRANTED = "granted", "Granted by the owner"
     BREAK_GLASS = "break_glass", "Break-glass"

@@ -21,7 +21,7 @@ class RequestKind(models.TextChoices):
 
 
 class RequestStatus(models.TextChoices):
-    """How far it is."""
+    """How far a request has come."""
 
     RUNNING = "running", "Running"
     READY = "ready", "Ready"
@@ -86,7 +86,7 @@ class DataRequest(TenantModel):
 
 
 class ExportPart(TenantModel):
-    """A part of an export's zip: zlib-compressed bytes, appended to the file of this name."""
+    """A part of an export's zip: compressed bytes that are appended to the file of this name."""
 
     request = models.ForeignKey(
         DataRequest, on_delete=models.CASCADE, db_index=False, related_name="stored_parts"
@@ -108,7 +108,7 @@ class ExportPart(TenantModel):
 
 
 class SuppressionList(TenantModel):
-    """A firm's erased persons, by keyed hashes of their addresses: their mail stays out."""
+    """A firm's erased persons, as keyed hashes of their addresses: their mail is not stored."""
 
     key = EncryptedTextField(help_text="The key of the hashes; encrypted.")
     digests: models.JSONField[list[str], list[str]] = models.JSONField(default=list, blank=True)

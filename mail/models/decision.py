@@ -49,7 +49,8 @@ class Decision(TenantModel):
         indexes = [
             models.Index(fields=["firm", "message", "created_at"], name="decision_of_message"),
             models.Index(fields=["firm", "id"], name="decision_newest"),
-            # What a person said is looked up for every message, and there is little of it.
+            # Every message looks up what the owner decided before, which is a small part of all
+            # rows.
             models.Index(
                 fields=["firm", "account", "id"],
                 name="decision_of_person",
@@ -59,7 +60,7 @@ class Decision(TenantModel):
 
     @property
     def labelled(self) -> bool:
-        """Whether it is sure enough that its category is shown."""
+        """Whether the decision is sure enough for its category to be shown."""
         return bool(self.explanations.get("labelled", True))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What people tell the model in their own words, for the mail in a scope."""
+"""Directions that people write for the model, for the mail in a scope."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_DIRECTION_LENGTH = 2000
 
 
 class DirectionKind(models.TextChoices):
-    """How binding it is: a direction outweighs a rule for the model."""
+    """How binding a text is: a direction outweighs a rule for the model."""
 
     DIRECTION = "direction", "Direction"
     LLM_RULE = "llm_rule", "Rule for the model"

@@ -1,4 +1,4 @@
-"""Attachments that are read, so that search finds what they say."""
+"""Attachments whose text is extracted, so that search finds it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHA256_LENGTH = 64
 
 
 class DocumentStatus(models.TextChoices):
-    """How far it is: what was done last."""
+    """The last step done with a document."""
 
     WAITING = "waiting", "Waiting to be fetched"
     FETCHED = "fetched", "Fetched"
@@ -59,7 +59,7 @@ REASONS: dict[Unread, str] = {
 
 
 class Document(TenantModel):
-    """One attachment that is read. Its bytes are here only from being fetched to being read."""
+    """One attachment that is read. Its bytes are stored only from the fetching to the reading."""
 
     account = models.ForeignKey(
         MailAccount, on_delete=models.CASCADE, db_index=False, related_name="+"

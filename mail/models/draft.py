@@ -15,7 +15,7 @@ MAX_INSTRUCTION_LENGTH = 4000
 
 
 class DraftStatus(models.TextChoices):
-    """Where a draft is."""
+    """The state of a draft."""
 
     WRITING = "writing", "Being written to Gmail"
     READY = "ready", "In Gmail"

@@ -1,4 +1,4 @@
-"""What happened to mail, in order; rows are only ever added."""
+"""Events in the life of mail, in order; rows are only ever added."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenants.models import TenantModel
 
 
 class EventType(models.TextChoices):
-    """What can happen."""
+    """The kinds of events."""
 
     CONNECTED = "connected", "Connected"
     DISCONNECTED = "disconnected", "Disconnected"
@@ -58,7 +58,7 @@ class EventType(models.TextChoices):
 
 
 class MailEvent(TenantModel):
-    """One thing that happened; `detail` holds ids and words of ours, never mail text."""
+    """One event; `detail` holds ids and words of Mailroom's, never mail text."""
 
     account = models.ForeignKey(
         MailAccount, on_delete=models.CASCADE, db_index=False, related_name="events"
@@ -100,14 +100,14 @@ class MailEvent(TenantModel):
         """Add the event.
 
         Raises:
-            AppendOnly: it was added before.
+            AppendOnly: the event is stored already.
         """
         if not self._state.adding:
             raise AppendOnly
         super().save(*args, **kwargs)
 
     def delete(self, *_: Any, **__: Any) -> tuple[int, dict[str, int]]:
-        """Refuse: an event goes only with the mailbox it belongs to.
+        """Refuse, because an event is deleted only with its mailbox.
 
         Raises:
             AppendOnly: always.

@@ -1,4 +1,4 @@
-"""Each call of a language model: what it used, what it cost, how it ended. No text of either side."""
+"""Each call of a language model: usage, cost and error, without the question and the answer."""
 
 from __future__ import annotations
 

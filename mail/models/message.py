@@ -1,4 +1,4 @@
-"""Messages as they were when fetched, parsed once; their attachments' names and sizes."""
+"""Messages as they were when fetched, and the names and sizes of their attachments."""
 
 from __future__ import annotations
 

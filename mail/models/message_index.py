@@ -1,4 +1,4 @@
-"""What search finds messages by."""
+"""The index by which search finds messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Mailroom sends: the content, who said yes to it, and what became of it."""
+"""The messages that Mailroom sends: their content and their state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OutboundKind(models.TextChoices):
 
 
 class OutboundStatus(models.TextChoices):
-    """Where the message is on its way out."""
+    """The state of an outbound message."""
 
     APPROVED_PENDING = "approved_pending", "Waiting for approval"
     QUEUED = "queued", "Queued"
@@ -36,7 +36,7 @@ class OutboundStatus(models.TextChoices):
 
 
 class OutboundMessage(TenantModel):
-    """One message on its way out of one mailbox; its content never changes."""
+    """One message that a mailbox sends; its content never changes."""
 
     account = models.ForeignKey(
         MailAccount, on_delete=models.CASCADE, db_index=False, related_name="outbound"
@@ -168,12 +168,12 @@ class OutboundMessage(TenantModel):
 
     @property
     def may_be_sent(self) -> bool:
-        """Whether Gmail may have sent it, by its draft or by one before."""
+        """Whether Gmail may have sent it already, by its current draft or an earlier one."""
         return bool(self.gmail_draft_id) or self.in_doubt
 
     @property
     def recipients(self) -> list[str]:
-        """The addresses of everybody it goes to."""
+        """The addresses of all its recipients."""
         return _values("address", self.to, self.cc, self.bcc)
 
     @property
@@ -183,6 +183,6 @@ class OutboundMessage(TenantModel):
 
 
 def _values(name: str, *columns: Any) -> list[str]:
-    # Pages show what is stored, however it came there.
+    # The columns are not trusted, because pages must show rows of any content.
     rows = [row for column in columns for row in column if isinstance(row, dict)]
     return [str(row.get(name, "")) for row in rows]

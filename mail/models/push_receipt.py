@@ -1,4 +1,4 @@
-"""Which of Pub/Sub's messages were taken: a repeated one is recognised by its id."""
+"""The Pub/Sub messages that were accepted, so that a repeated one is recognised by its id."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenants.models import TenantModel
 
 
 class PushReceipt(TenantModel):
-    """A notification that was taken for a mailbox; kept for as long as Pub/Sub may repeat it."""
+    """A notification accepted for a mailbox; kept for as long as Pub/Sub may repeat it."""
 
     account = models.ForeignKey(
         MailAccount, on_delete=models.CASCADE, db_index=False, related_name="push_receipts"

@@ -1,4 +1,4 @@
-"""What rows with dates of their own have in common: reminders, digests, and agents' schedules."""
+"""What rows with due dates have in common: reminders, digests, and agents' schedules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DatedRow(TenantModel):
 
     @property
     def timetable(self) -> Timetable | None:
-        """When it is due again; None: never."""
+        """When the row is due again; None if never."""
         raise NotImplementedError
 
 
@@ -56,7 +56,7 @@ class RecurringRow(DatedRow):
 
     @property
     def timetable(self) -> Timetable | None:
-        """When it is due again; None: never."""
+        """When the row is due again; None if never."""
         if self.cron is None and self.interval_seconds is None:
             return None
         return Timetable(self.cron, self.interval_seconds, self.time_zone)

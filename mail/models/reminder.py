@@ -1,4 +1,4 @@
-"""Reminders of people, and how each of them wants to be notified."""
+"""People's reminders, and how each person wants to be notified."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_BODY_LENGTH = 2000
 
 
 class ReminderStatus(models.TextChoices):
-    """Whether anything is still to come."""
+    """Whether a reminder is still to be delivered."""
 
     ACTIVE = "active", "Active"
     DELIVERED = "delivered", "Delivered"
@@ -28,7 +28,7 @@ class ReminderStatus(models.TextChoices):
 class Reminder(RecurringRow):
     """A note that reaches its person when it is due: once, or again and again.
 
-    Of a message that nobody answered Mailroom makes it: a follow-up reminder.
+    For a message that nobody answered Mailroom creates one itself: a follow-up reminder.
     """
 
     user = models.ForeignKey(
@@ -80,14 +80,14 @@ class Reminder(RecurringRow):
         ]
 
     def __str__(self) -> str:
-        # Without its title, which is its person's alone.
+        # Without the title, which only the reminder's person may read.
         return f"Reminder ({self.get_status_display().lower()})"
 
 
 class NotificationPreference(DatedRow):
     """How a person wants to be notified by a firm's Mailroom; without one: by e-mail, at any time.
 
-    It is due when the next daily digest is.
+    Its due date is that of the next daily digest.
     """
 
     user = models.ForeignKey(
@@ -130,7 +130,7 @@ class NotificationPreference(DatedRow):
 
     @property
     def timetable(self) -> Timetable | None:
-        """When the digests come, every day; None: never."""
+        """The daily timetable of the digests; None if there are none."""
         if self.digest_at is None:
             return None
         cron = f"{self.digest_at.minute} {self.digest_at.hour} * * *"

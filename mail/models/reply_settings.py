@@ -1,4 +1,4 @@
-"""How a firm answers: styles, templates, exceptions for contacts, and what holds for a mailbox."""
+"""How a firm answers: styles, templates, exceptions for contacts, and settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_TEMPLATE_NAME_LENGTH = 100
 
 
 def unique_setting(name: str, *fields: str) -> tuple[models.UniqueConstraint, ...]:
-    """Return the constraints that a setting is there once, for the firm and for each mailbox."""
+    """Return the constraints that a setting exists once for the firm and once for each mailbox."""
     return (
         models.UniqueConstraint(fields=["firm", "account", *fields], name=name),
         models.UniqueConstraint(
@@ -27,7 +27,7 @@ def unique_setting(name: str, *fields: str) -> tuple[models.UniqueConstraint, ..
 
 
 class ReplyRow(TenantModel):
-    """A setting of the firm, or of one mailbox, which goes before the firm's."""
+    """A setting of the firm, or of one mailbox, which takes precedence over the firm's."""
 
     account = models.ForeignKey(
         MailAccount,
@@ -73,7 +73,7 @@ class ReplySettings(ReplyRow):
 
 
 class ReplyStyle(ReplyRow):
-    """A tone in which to answer; one called like a built-in style replaces it."""
+    """A tone in which to answer; one with a built-in style's name replaces that style."""
 
     name = models.CharField(max_length=MAX_STYLE_LENGTH)
     rules: models.JSONField[list[str], list[str]] = models.JSONField(
@@ -99,7 +99,7 @@ class ReplyStyle(ReplyRow):
 
 
 class ReplyTemplate(ReplyRow):
-    """A text that answers where no language model is asked."""
+    """A text to answer with where no language model is asked."""
 
     name = models.CharField(max_length=MAX_TEMPLATE_NAME_LENGTH)
     style = models.CharField(
@@ -121,7 +121,7 @@ class ReplyTemplate(ReplyRow):
 
 
 class Contact(ReplyRow):
-    """What is different for one sender, or all of a domain."""
+    """The exceptions for one sender, or for all senders of a domain."""
 
     pattern = models.CharField(
         max_length=MAX_ADDRESS_LENGTH,

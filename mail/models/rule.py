@@ -12,7 +12,7 @@ from mail.models.thread import CATEGORY_CHOICES
 
 
 class SafeMode(models.TextChoices):
-    """Which checks a rule's actions are spared."""
+    """Which safety checks a rule's actions skip."""
 
     DEFAULT = "default", "None"
     ALWAYS_SAFE = "always_safe", "That of confidence"
@@ -20,7 +20,7 @@ class SafeMode(models.TextChoices):
 
 
 class Rule(ScopedRow):
-    """Conditions, and what is decided and done where they hold."""
+    """Conditions, and the category and actions that follow where they hold."""
 
     name = models.CharField(max_length=100)
     priority = models.PositiveIntegerField(default=100, help_text="Lower goes first.")

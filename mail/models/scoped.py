@@ -19,7 +19,7 @@ class Scope(models.TextChoices):
 
 
 class ScopedRow(TenantModel):
-    """A row with a scope; in one of a domain or sender, a mailbox narrows it further."""
+    """A row with a scope; a mailbox narrows the scope of a domain or sender further."""
 
     account = models.ForeignKey(
         MailAccount,
@@ -43,7 +43,7 @@ class ScopedRow(TenantModel):
 
 
 def scope_constraint(name: str) -> models.CheckConstraint:
-    """Return the constraint that a scope names exactly what it needs."""
+    """Return the constraint that a row has exactly the fields that its scope needs."""
     return models.CheckConstraint(
         condition=Q(scope=Scope.GLOBAL, account=None, scope_ref="")
         | Q(scope=Scope.ACCOUNT, account__isnull=False, scope_ref="")

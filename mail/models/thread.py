@@ -1,4 +1,4 @@
-"""Conversations: what each wants from the person, and where it stands."""
+"""Conversations: their category and their state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_GMAIL_ID_LENGTH = 64
 
 
 class ThreadStatus(models.TextChoices):
-    """Where a conversation stands."""
+    """The state of a conversation."""
 
     PENDING = "pending", "Pending"
     DRAFTED = "drafted", "Drafted"
