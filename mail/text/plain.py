@@ -50,7 +50,7 @@ def drop_uuencoded(text: str) -> str:
 
 
 def _is_uu_line(line: str) -> bool:
-    """Tell whether the line has the form of data: a count of bytes, then four characters for three."""
+    """Tell whether the line is data: a count of bytes, then four characters for every three."""
     if _UU_LINE.match(line) is None:
         return False
     octets = (ord(line[0]) - 32) % 64
