@@ -56,7 +56,7 @@ def push_subscription() -> Subscription:
 
 
 def certificates_address() -> str:
-    """Return where Google's certificates are: at Google, or below GOOGLE_OAUTH_BASE as above."""
+    """Return the address of Google's certificates: at Google, or below the same base as above."""
     base = settings.GOOGLE_OAUTH_BASE or settings.GMAIL_API_BASE
     return f"{base}{_CERTIFICATES_PATH}" if base else GOOGLE_CERTIFICATES
 
@@ -92,12 +92,12 @@ def labels_sync_interval_seconds() -> int:
 
 
 def reminders_interval_seconds() -> int:
-    """How many seconds lie between two looks for due reminders, and for due digests."""
+    """How many seconds lie between two searches for due reminders, and for due digests."""
     return int(settings.REMINDERS_INTERVAL_SECONDS)
 
 
 def agents_interval_seconds() -> int:
-    """How many seconds lie between two looks for agents whose time has come."""
+    """How many seconds lie between two searches for due agents."""
     return int(settings.AGENTS_INTERVAL_SECONDS)
 
 

@@ -52,6 +52,6 @@ PAUSE_LABEL: Final = "🤖 AI/Pause"
 
 
 def is_own_label(name: str) -> bool:
-    """Say whether the name, in any case, is one of Mailroom's labels; putting it on mail is an order."""
+    """Say whether the name, in any case, is one of Mailroom's labels: setting it is an order."""
     folded, parent = name.strip().casefold(), LABEL_NAMES[LabelKey.PARENT].casefold()
     return folded in (parent, snooze_label().casefold()) or folded.startswith(f"{parent}/")

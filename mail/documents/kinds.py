@@ -112,7 +112,7 @@ def kind_of(filename: str, mime_type: str) -> Kind | None:
 
 
 def detected_type(data: bytes) -> str:
-    """Return what the bytes are: a kind, or a word for what is not read.
+    """Return the type of the bytes: a kind, or a word for a type that is not read.
 
     Raises:
         Unreadable: it is encrypted, has macros, or is a damaged archive.

@@ -42,7 +42,7 @@ def _pdf(data: bytes) -> Iterator[str]:
     from pypdf.errors import LimitReachedError
 
     reader = PdfReader(io.BytesIO(data))
-    # Many files are encrypted with an empty password: to forbid printing, not reading.
+    # Many files are encrypted with an empty password, which forbids printing but not reading.
     if reader.is_encrypted and not reader.decrypt(""):
         raise Unreadable(Unread.ENCRYPTED)
     try:

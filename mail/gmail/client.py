@@ -119,7 +119,7 @@ class GmailClient:
         return found
 
     def history(self, start_history_id: str, page_token: str | None = None) -> HistoryPage:
-        """Return one page of what changed since an id; keep the same id while paging.
+        """Return one page of the changes since an id; pass the same id for every page.
 
         Raises:
             GmailHistoryExpired: the id is too old or unknown.

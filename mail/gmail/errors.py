@@ -1,4 +1,4 @@
-"""What can go wrong with Gmail, and the one place that says so.
+"""The errors of Gmail, and the translation of the libraries' exceptions into them.
 
     GmailError
       GmailBadRequest       400: the request itself is wrong; repeating it is useless
@@ -159,7 +159,7 @@ TRANSLATED = (
 def translate(error: Exception, *, now: datetime | None = None) -> GmailError:
     """Return the GmailError for one of TRANSLATED; raise it ``from`` the original.
 
-    ``now`` (aware) is what absolute retry times are measured against; the present by default.
+    Absolute retry times are measured from ``now`` (aware), which is the present by default.
     """
     if isinstance(error, HttpError):
         return _from_answer(error, now or datetime.now(UTC))

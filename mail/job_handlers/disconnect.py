@@ -18,7 +18,7 @@ from mail.services.mailboxes.connect_account import erase_mail, revoke_credentia
     "revoke.gmail",
     category=Category.MAINTENANCE,
     payload=AccountPayload,
-    # For half a day: until Google says so, the permission may still hold.
+    # Retried for half a day, because the permission may be valid until Google confirms its end.
     retry=RetryPolicy(max_attempts=18, base_delay_seconds=30),
     idempotency_key=lambda payload: f"revoke.gmail:{payload.account_id}",
 )

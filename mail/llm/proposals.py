@@ -33,7 +33,7 @@ TOO_MANY = f"Proposals beyond the first {MAX_PROPOSALS}, which are not looked at
 
 @dataclass(frozen=True, slots=True)
 class OfferedLabel:
-    """A label of the person's, and what it is for, in their words."""
+    """A label of the mailbox's owner, with its purpose in their words."""
 
     name: str
     description: str = ""

@@ -132,7 +132,7 @@ class Relation(models.TextChoices):
 
 
 class ActionLink(TenantModel):
-    """`cause` is the undo of `effect`, or what `relation` says."""
+    """`cause` has this `relation` to `effect`, for instance that of its undo."""
 
     cause = models.ForeignKey(
         Action, on_delete=models.CASCADE, db_index=False, related_name="links_as_cause"

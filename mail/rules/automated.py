@@ -47,7 +47,7 @@ _SERVER_NAME: Final = re.compile(
 )
 _LIST_SENDER: Final = re.compile(
     r"(?:^|<)owner-|-owner(?:\+[^@]*)?@|@listserv\."
-    # A part of a domain, never the whole: list.ru gives mailboxes to people.
+    # Only as a subdomain, because providers such as list.ru give mailboxes to people.
     r"|@(?:[^@>]*\.)?lists?\.(?!(?:co|com|org|net|ac|gov)\.)[^.@>]+\."
     # Addresses that failed deliveries return to, often with the recipient or a number in them.
     r"|(?:^|[<.+_-])bounces?(?:[.+=_-][^@]*)?@|[@.]bounce[sd]?\.",

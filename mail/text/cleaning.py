@@ -1,4 +1,4 @@
-"""What every string from a message goes through before it may be stored."""
+"""Cleans every string from a message before it is stored."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def newest_text(text: str) -> str:
 
 
 def _history_start(marks: list[str]) -> int:
-    """Return the first line after which everything is history, else the number of lines."""
+    """Return the number of the first line of the quoted history, else the number of lines."""
     for number, mark in enumerate(marks):
         if not mark:
             continue
@@ -103,7 +103,7 @@ def _history_start(marks: list[str]) -> int:
 
 
 def _introduction_lines(marks: list[str], number: int, end: int) -> int:
-    """Return how many lines from here say "on … somebody wrote:", 0 when they do not."""
+    """Return how many lines from here form "on … somebody wrote:", 0 if none do."""
     first = marks[number]
     if first.endswith(_WROTE_ENDS) and "@" in first:
         return 1

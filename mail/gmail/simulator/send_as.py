@@ -29,7 +29,7 @@ def _list(mailbox: Mailbox, _call: Call) -> Json:
         "SELECT address, verification FROM send_as WHERE mailbox = ? ORDER BY address",
         (mailbox.pk,),
     )
-    # As Gmail does: the verification of the primary address is left out.
+    # Like Gmail, leave out the verification of the primary address.
     primary = _describe(mailbox.address) | {"isPrimary": True, "isDefault": True}
     return {
         "sendAs": [

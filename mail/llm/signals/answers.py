@@ -28,7 +28,7 @@ class Prior:
         return self.bias + sum(self.weights[name] * facts[name] for name in self.weights)
 
     def signals(self, facts: Mapping[str, float]) -> Iterator[Signal]:
-        """Yield each fact that has weight: what raises the odds, and what lowers them."""
+        """Yield a signal for each fact that raises or lowers the odds noticeably."""
         for name, weight in self.weights.items():
             pull = weight * facts[name]
             if abs(pull) >= _LEAST:

@@ -14,7 +14,7 @@ _INVOICE = PhraseIndex({Concept.INVOICE: WORDS[Concept.INVOICE]})
 
 
 def payment_signals(mail: MailContext, reading: Reading) -> Iterator[Signal]:
-    """Yield what speaks for a payment request, or for the news that something was paid."""
+    """Yield signs of a payment request, or of the news that something was paid."""
     due, paid = reading.anywhere(Concept.DUE), reading.anywhere(Concept.PAID)
     titled = reading.in_subject.get(Concept.INVOICE, ())
     mentioned = reading.in_body.get(Concept.INVOICE, ())

@@ -15,7 +15,7 @@ _CALENDAR_NEWS: Final = frozenset({"REPLY", "CANCEL", "PUBLISH", "REFRESH", "DEC
 
 
 def task_signals(mail: MailContext, reading: Reading) -> Iterator[Signal]:
-    """Yield what speaks for an action."""
+    """Yield signs that an action is needed."""
     yield from _calendar(mail)
     action = Category.ACTION_REQUIRED
     titled = reading.in_subject.get(Concept.TASK, ())
