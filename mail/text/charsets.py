@@ -105,8 +105,8 @@ def _damaged_utf_8(data: bytes, *, several_bytes: bool) -> str | None:
     """Return the text if the bytes are UTF-8 with some damage.
 
     In other charsets, letters beyond ASCII are rarely valid UTF-8 by chance: nearly never with one
-    byte per letter; sometimes with two bytes and in Thai (`several_bytes`), but not three bytes in
-    a row.
+    byte per letter; sometimes with two bytes and in Thai (`several_bytes`), but nearly never three
+    bytes in a row.
     """
     text = data.decode("utf-8", "replace")
     # Replacement characters that the sender wrote in UTF-8 are not damage.
