@@ -42,7 +42,7 @@ from mail.services.syncing.mirror import cursor_of
 from mail.services.timelines.events import record_event
 from tenants.scope import firm_scope
 
-# When a job looks again whether the earlier actions on its message are finished.
+# After so many seconds a job checks again whether the earlier actions on its message are finished.
 ORDER_SECONDS = 5
 DELETED_FOR_GOOD = "Gmail keeps nothing of a message that was deleted for good."
 
@@ -68,9 +68,9 @@ def request_action(
 ) -> Action:
     """Store an action on the message and enqueue its job. Must run in the firm's scope.
 
-    With `needs_approval` it waits for a yes instead, and people are asked; by default what is
-    dangerous or too unsure does, but for the checks that `mode` spares. One whose message cannot be sent is
-    stored as failed, with the reason.
+    With `needs_approval` the action has no job yet: it waits for an approval, and people are asked.
+    By default the safety checks decide, without those that `mode` spares: what is dangerous or too
+    unsure waits. An action whose message cannot be sent is stored as failed, with the reason.
 
     Raises:
         ActionInvalid: the parameters do not fit the action.
@@ -126,7 +126,7 @@ def find_action(account: MailAccount, action_id: UUID) -> Action:
 
 
 def earlier_actions(action: Action) -> QuerySet[Action]:
-    """Return the unfinished actions on the message that were asked for before and have a job."""
+    """Return the message's unfinished actions that were asked for earlier and have a job."""
     rows: QuerySet[Action] = Action.objects.filter(
         message_id=action.message_id, status__in=UNFINISHED, pk__lt=action.pk, job_id__isnull=False
     )
@@ -134,10 +134,10 @@ def earlier_actions(action: Action) -> QuerySet[Action]:
 
 
 def require_order(action: Action) -> None:
-    """Let the action be executed only after those on the message that were asked for before.
+    """Make sure that all earlier actions on the message are finished.
 
     Raises:
-        ActionWaits: one of them is not finished.
+            ActionWaits: an earlier action is not finished.
     """
     with firm_scope(action.firm_id):
         if earlier_actions(action).exists():
@@ -152,11 +152,11 @@ def start_action(
     possible: LabelChange,
     history_id: int | None,
 ) -> Refusal | None:
-    """Mark the action executing for this job; say why not when it may not be executed.
+    """Mark the action executing for this job; return the reason if it may not be executed.
 
-    `labels` are the message's now, `possible` is what the action may change. What an earlier attempt
-    may have changed is kept as it was before that attempt. None for `job_id` leaves the action to
-    the job that it has.
+    `labels` are the message's now, `possible` is what the action may change. Labels that an earlier
+    attempt may have changed are kept as they were before that attempt. If `job_id` is None, the
+    action keeps the job it has.
     """
     _keep_pre_image(action, labels, possible, history_id)
     values: dict[str, Any] = {"pre_image": action.pre_image, "undo_hint": action.undo_hint}
@@ -186,16 +186,16 @@ def _keep_pre_image(
 
 
 def _startable(action: Action, job_id: UUID | None) -> QuerySet[Action]:
-    """Queued, or left by an earlier attempt or series of the same job."""
+    """Return the action if it is queued, or was left by an earlier attempt or series of its job."""
     own = Q(status__in=[ActionStatus.EXECUTING, ActionStatus.FAILED], job_id=job_id)
     rows: QuerySet[Action] = Action.objects.filter(pk=action.pk)
     return rows.filter(Q(status=ActionStatus.QUEUED) | own)
 
 
 def forget_attempt(action: Action) -> None:
-    """Forget the state before a first attempt that Gmail refused: nothing was changed.
+    """Forget the labels before a first attempt that Gmail refused, as it changed nothing.
 
-    An attempt before this one may have changed something all the same.
+    Those before a repeated attempt are kept, because an earlier one may have changed something.
     """
     if (action.undo_hint or {}).get("repeated"):
         return
@@ -211,12 +211,13 @@ def complete_action(
     possible: LabelChange,
     hint: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Mark the executing action completed, its message carrying `labels`; return its undo hint.
+    """Mark the executing action completed and store its message's `labels`; return its undo hint.
 
-    `possible` is what the action may have changed; `hint` adds to the undo hint or replaces parts of
-    it. `cursor` is the account's before Gmail was asked: where a sync has moved it since, the labels
-    may be out of date, and it is that sync, or the next, which stores them. What was canceled while
-    Gmail was asked, and changed something, is completed all the same: it can be undone.
+    `possible` is what the action may have changed; the entries of `hint` are added to the undo hint
+    or replace its own. `cursor` is the account's history cursor before Gmail was asked: if a sync
+    has moved it since, `labels` may be out of date, so that sync, or the next, stores them instead.
+    An action that was canceled while Gmail was asked, but changed something, is completed all the
+    same, so that it can be undone.
     """
     before = (action.pre_image or {}).get("labels", [])
     history_id = (action.undo_hint or {}).get("history_id")
@@ -235,7 +236,7 @@ def complete_action(
         done = executing.update(
             status=ActionStatus.COMPLETED, undo_hint=hint, executed_at=Now(), error=""
         )
-        # Else another worker, which took this one for dead, was faster.
+        # Otherwise another worker, which took this one for dead, has completed the action already.
         if done:
             _record_completed(account, action, hint)
     return hint
@@ -269,7 +270,7 @@ def store_labels(
 
 
 def cancel_action(action: Action, why: str) -> None:
-    """Cancel an unfinished action: what it is about is gone, or nothing may be written."""
+    """Cancel an unfinished action, as its message is gone or nothing may be written to Gmail."""
     with firm_scope(action.firm_id):
         Action.objects.filter(pk=action.pk, status__in=UNFINISHED).update(
             status=ActionStatus.CANCELED, error=why
@@ -277,9 +278,9 @@ def cancel_action(action: Action, why: str) -> None:
 
 
 def fail_action(firm_id: int, action_id: UUID, error: str) -> None:
-    """Mark an unfinished action failed: nobody will try again. `error` holds no mail text.
+    """Mark an unfinished action failed, as it will not be tried again. `error` holds no mail text.
 
-    An undo that failed does not count: the action can be undone again.
+    A failed undo no longer counts, so that the action can be undone again.
     """
     with firm_scope(firm_id):
         unfinished = Action.objects.filter(pk=action_id, status__in=UNFINISHED)

@@ -1,4 +1,4 @@
-"""Executes changes of labels: those that wait in one thread together, with as few requests as it takes."""
+"""Executes label changes; those that wait in one thread together, in few requests."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from mail.services.syncing.labels import ensure_label, find_label, refresh_label
 from mail.services.syncing.mirror import cursor_of
 from tenants.scope import firm_scope
 
-# As many actions of a thread are executed at once.
+# The most actions of a thread that are executed at once.
 MAX_TOGETHER = 100
-# A batch costs as much as ten changes of a message. `threads.modify` is cheaper, and never used: it
-# changes mail that came since the thread was read, which nobody has judged yet, and cannot be told
-# not to. What puts that right is a second request, which may be lost.
+# A batch costs as much quota as ten single changes. `threads.modify` is cheaper, but never used: it
+# also changes mail that came since the thread was read and that nobody has judged yet. Putting that
+# right would take a second request, which may be lost.
 BATCH_PAYS_FROM = units.BATCH_MODIFY // units.MODIFY
 
 
@@ -51,7 +51,7 @@ class Step:
 
     @property
     def gmail_message_id(self) -> str:
-        """Its message, by Gmail's id."""
+        """The Gmail id of the action's message."""
         return str(self.action.message.gmail_message_id)
 
 
@@ -62,7 +62,7 @@ States = dict[str, MessageState]
 def perform_label_changes(
     account: MailAccount, gmail: GmailClient, action: Action, *, job_id: UUID
 ) -> dict[str, Any]:
-    """Execute the action, with what waits in its thread; return the job's result.
+    """Execute the action and the label changes that wait in its thread; return the job's result.
 
     Actions on one message keep their order: those on the same label are never executed together.
 
@@ -83,7 +83,7 @@ def perform_label_changes(
     try:
         after = _write(gmail, started, states)
     except GmailBadRequest:
-        # Perhaps a label we know by its id was deleted meanwhile.
+        # Perhaps a label whose id is stored here was deleted in Gmail meanwhile.
         return _perform_alone(account, gmail, action, job_id=job_id)
     return _complete(account, action, started, states, after)
 
@@ -110,7 +110,10 @@ def _together(account: MailAccount, gmail: GmailClient, action: Action) -> list[
 
 
 def _unfinished(action: Action) -> list[Action]:
-    """Return the unfinished actions of the thread, in their order; of too many, those that matter."""
+    """Return the unfinished actions of the thread, in their order.
+
+    If there are more than MAX_TOGETHER, the action and the earlier ones on its message go first.
+    """
     live = Q(status__in=UNFINISHED, job_id__isnull=False)
     before = Q(message_id=action.message_id, pk__lt=action.pk) & live
     with firm_scope(action.firm_id):
@@ -129,7 +132,7 @@ def _may_join(row: Action) -> bool:
 def _change(
     account: MailAccount, gmail: GmailClient, action: Action, *, own: bool
 ) -> LabelChange | None:
-    """Return what the action changes; None for another's that its own job will find unusable."""
+    """Return what the action changes; None for a bad one that joined: its own job fails it."""
     try:
         return _resolved(account, gmail, action)
     except ActionInvalid:
@@ -162,10 +165,10 @@ def _read(account: MailAccount, gmail: GmailClient, steps: list[Step]) -> States
 
 
 def _stored_state(step: Step) -> MessageState | None:
-    """Return the message as it is stored, which suffices for the label of a first verdict.
+    """Return the message as it is stored, if that suffices: for the label of a first verdict.
 
-    A label that it does not carry is added, whatever else has changed since the last sync, and the
-    answer says which labels it has then. None where Gmail has to be asked.
+    A label that the message does not carry can be added whatever else has changed since the last
+    sync, and Gmail's answer names all its labels. None if Gmail has to be asked first.
     """
     action = step.action
     first = action.pre_image is None and action.decision_id is not None
@@ -181,7 +184,7 @@ def _stored_state(step: Step) -> MessageState | None:
 
 
 def _left(gmail: GmailClient, steps: list[Step], states: States) -> list[Step]:
-    """Return the steps whose messages are there, with what is left of their changes."""
+    """Return the steps whose messages Gmail still has, with what is left to do of their changes."""
     return [
         Step(step.action, left_to_do(gmail, step.action, state, step.change))
         for step in steps
@@ -201,7 +204,7 @@ def _start(step: Step, states: States, job_id: UUID | None) -> Refusal | None:
 
 
 def _write(gmail: GmailClient, steps: list[Step], states: States) -> dict[str, list[str]]:
-    """Make the changes; return the labels of each message then."""
+    """Make the changes; return the labels of each message after them."""
     changes: dict[str, LabelChange] = defaultdict(LabelChange)
     for step in steps:
         changes[step.gmail_message_id] |= step.change
@@ -231,7 +234,7 @@ def _of(steps: list[Step], message_ids: list[str]) -> list[Action]:
 def _perform_alone(
     account: MailAccount, gmail: GmailClient, action: Action, *, job_id: UUID
 ) -> dict[str, Any]:
-    """Execute the action by itself, with the labels as Gmail has them."""
+    """Execute the action by itself, after reading the mailbox's labels from Gmail anew."""
     refresh_labels(account, gmail)
     step = Step(action, _resolved(account, gmail, action))
     states = {step.gmail_message_id: read_state(account, gmail, step.gmail_message_id)}

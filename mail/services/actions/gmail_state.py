@@ -23,9 +23,9 @@ MAX_HISTORY_PAGES = 50
 
 @dataclass(frozen=True)
 class MessageState:
-    """A message's labels, and how far the mailbox's history is known to be behind them.
+    """A message's labels, and the history id after which Gmail lists every later change of them.
 
-    `cursor` is the account's at that time.
+    `cursor` is the account's history cursor at that time.
     """
 
     labels: list[str]
@@ -34,15 +34,15 @@ class MessageState:
 
 
 def read_state(account: MailAccount, gmail: GmailClient, gmail_message_id: str) -> MessageState:
-    """Return the message as it is now."""
+    """Return the message's state in Gmail now."""
     with firm_scope(account.firm_id):
         cursor = cursor_of(account)
     return state_of(gmail.get_message(gmail_message_id, fmt="minimal"), cursor)
 
 
 def state_of(message: Message, cursor: int | None) -> MessageState:
-    """Return the state in Gmail's answer; `cursor` was read before it was asked for."""
-    # A message that has long been as it is names an id that Gmail may have forgotten.
+    """Return the state that Gmail's answer shows; `cursor` was read before the request."""
+    # Gmail may have forgotten the history id of a message that has not changed for long.
     history_id = max(int(message.get("historyId", 0)), cursor or 0)
     return MessageState(labels_of(message), history_id or None, cursor)
 
@@ -55,7 +55,7 @@ def labels_of(message: MessageReference) -> list[str]:
 
 @contextmanager
 def attempt(*actions: Action) -> Iterator[None]:
-    """Make one write to Gmail inside: a refusal leaves no doubt that nothing was changed."""
+    """Wrap one write to Gmail: a refused one changed nothing, so the attempt is forgotten."""
     try:
         yield
     except GmailUnavailable:
@@ -69,7 +69,7 @@ def attempt(*actions: Action) -> Iterator[None]:
 def label_changes_since(
     gmail: GmailClient, gmail_message_id: str, history_id: int | None
 ) -> Counter[str] | None:
-    """Return how often each label of the message has changed since; None when Gmail cannot say."""
+    """Return how often each label of the message changed since then; None if Gmail cannot say."""
     if history_id is None:
         return None
     changes: Counter[str] = Counter()
@@ -92,10 +92,10 @@ def label_changes_since(
 def left_to_do(
     gmail: GmailClient, action: Action, state: MessageState, possible: LabelChange
 ) -> LabelChange:
-    """Return the part of what is `possible` that this attempt may still change.
+    """Return the part of `possible` that this attempt may still change.
 
-    An earlier attempt, whose answer was lost, may have taken effect. A label that has changed since
-    and is again as before was put back by somebody, and stays so.
+    An earlier attempt, whose answer was lost, may have taken effect. If a label has changed since
+    and is again as before, somebody has put it back, so it is left alone.
     """
     needed = possible.needed(state.labels)
     if action.pre_image is None or not needed:
@@ -108,10 +108,10 @@ def left_to_do(
 def changed_by_others(
     gmail: GmailClient, original: Action, labels: Iterable[str]
 ) -> frozenset[str]:
-    """Return those of the labels that somebody has changed since the action.
+    """Return which of the labels somebody has changed since the action.
 
-    An action of ours that was undone does not count, nor does its undo. Where Gmail's history does
-    not reach back to the action, what people did is not known.
+    A later action of Mailroom's that was undone does not count, nor does its undo. If Gmail's
+    history does not reach back to the action, changes that people made are not known.
     """
     hint = original.undo_hint or {}
     later = _later_changes(original)
@@ -122,7 +122,7 @@ def changed_by_others(
     for label in labels:
         ours = [(action, undone_by) for action, undone_by, its in later if label in its]
         actions = {action for action, _ in ours}
-        # Pairs of an action and its undo leave the label as it was.
+        # An action and its undo together leave the label as it was.
         standing = [one for one, undone_by in ours if undone_by not in actions]
         undos = {undone_by for _, undone_by in ours if undone_by in actions}
         by_people = seen is not None and seen[label] > len(ours) + (label in changed)
@@ -132,14 +132,14 @@ def changed_by_others(
 
 
 def _later_changes(original: Action) -> list[tuple[UUID, UUID | None, frozenset[str]]]:
-    """Return the actions on the message since: id, id of the undo that counts, labels changed."""
+    """Return later actions on the message: id, id of the undo that counts, labels changed."""
     with firm_scope(original.firm_id):
         rows = Action.objects.filter(
             message_id=original.message_id,
             status=ActionStatus.COMPLETED,
             executed_at__gte=original.executed_at,
         ).exclude(pk=original.pk)
-        # The database's clock may tick too slowly to tell two of them apart.
+        # If the database's clock ticks slowly, two actions may have the same time.
         later = [
             row for row in rows if (row.executed_at, row.pk) > (original.executed_at, original.pk)
         ]

@@ -2,9 +2,9 @@
 
 An undo hint is computed from what really changed. It holds `action`, the labels and flags before
 (`pre_labels`, `pre_unread`, `pre_starred`, `pre_in_inbox`, `pre_in_trash`), `inverse_action` with
-`inverse_parameters` {add_labels, remove_labels}, `changed` {added, removed}, and `history_id`, which
-Gmail's history of the change comes after. The inverse of an action that changed nothing is "none".
-`unstored` says that the message's row may not have the change before the next sync.
+`inverse_parameters` {add_labels, remove_labels}, `changed` {added, removed}, and `history_id`,
+after which Gmail's history lists the change. The inverse of an action that changed nothing is
+"none". `unstored` says that the message's row may lack the change until the next sync.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LabelChange:
 
     @property
     def labels(self) -> frozenset[str]:
-        """All labels it is about."""
+        """All labels that it adds or removes."""
         return self.add | self.remove
 
     def needed(self, labels: Collection[str]) -> LabelChange:
@@ -53,8 +53,8 @@ class LabelChange:
 def change_of(action_type: ActionType, label_id: str | None = None) -> LabelChange:
     """Return the labels that the action may add and remove.
 
-    `label_id` is the label that it names, or that of snoozed messages. A label action without one
-    (nothing of that name exists) changes nothing.
+    `label_id` is the label that the action names, or the label of snoozed messages. Without it (no
+    label has the name) a label action changes nothing.
     """
     declared = ACTIONS[action_type]
     named = frozenset([label_id] if label_id else [])
@@ -71,9 +71,9 @@ def undo_hint(
     *,
     history_id: int | None = None,
 ) -> dict[str, Any]:
-    """Return the hint for taking back what led from the labels `before` to those `after`.
+    """Return the hint for undoing the change from the labels `before` to the labels `after`.
 
-    Only what is `possible` is put down to the action: the rest somebody else changed meanwhile.
+    Only changes that are `possible` are the action's: somebody else made the others meanwhile.
     """
     removed = (set(before) - set(after)) & possible.remove - UNCHANGEABLE_LABELS
     added = (set(after) - set(before)) & possible.add - UNCHANGEABLE_LABELS
@@ -85,7 +85,7 @@ def undo_hint(
         "pre_in_inbox": "INBOX" in before,
         "pre_in_trash": "TRASH" in before,
         "inverse_action": ACTIONS[action_type].inverse if added or removed else "none",
-        # The trash is left and entered by calls of their own, not by changing its label.
+        # Moving into and out of the trash takes calls of their own, not a change of its label.
         "inverse_parameters": {
             "add_labels": sorted(removed - {"TRASH"}),
             "remove_labels": sorted(added - {"TRASH"}),
@@ -106,12 +106,12 @@ def irreversible_hint(action_type: ActionType, why: str) -> dict[str, Any]:
 
 
 def changed_labels(hint: dict[str, Any]) -> LabelChange:
-    """Return what an action changed, by its hint."""
+    """Return the labels that an action changed, from its undo hint."""
     if "changed" in hint:
         return LabelChange(
             frozenset(hint["changed"]["added"]), frozenset(hint["changed"]["removed"])
         )
-    # Of a version before this, whose hints had only the inverse.
+    # Hints of earlier versions have only the inverse.
     inverse = hint.get("inverse_parameters", {})
     trash = frozenset({"TRASH"})
     return LabelChange(

@@ -1,4 +1,4 @@
-"""Brings back snoozed mail whose snooze is gone: deleted with a mailbox's mail, or a person's."""
+"""Brings back snoozed mail whose snooze was deleted with a mailbox's or a person's mail."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ PAGE = 500
 
 
 def wake_lost(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
-    """Bring back what carries the label of snoozed mail and no snooze will; return the job's result.
+    """Bring back messages with the label of snoozed mail but no snooze; return the job's result.
 
-    What lies in the trash or among spam stays there.
+    Messages in the trash or in spam stay there.
 
     Raises:
         MailboxWaits: the mailbox is paused.
         GmailError: Gmail did not do it.
     """
     require_unpaused(account)
-    # As known here, the label may have been deleted and made again while the mailbox was away.
+    # While the mailbox was disconnected, somebody may have deleted the label and made it again.
     refresh_labels(account, gmail)
     label_id = known_label_id(account, snooze_label())
     if label_id is None:
@@ -38,7 +38,8 @@ def wake_lost(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
     labelled, woken = _labelled(gmail, label_id), 0
     for start in range(0, len(labelled), PAGE):
         page = labelled[start : start + PAGE]
-        # Asked after Gmail was: a snooze has its time before its message has the label.
+        # Read after Gmail's list: a snooze has its time before its message has the label, so a new
+        # snooze is not taken for a lost one.
         asleep = _asleep(account, page)
         lost = [one for one in page if one not in asleep]
         if lost:
@@ -51,13 +52,14 @@ def wake_lost(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
 
 
 def lose_snoozes(message_ids: Collection[UUID]) -> set[UUID]:
-    """Have these messages brought back, which are about to be deleted; return those that cannot be yet.
+    """Have these messages brought back before they are deleted; return those not to delete yet.
 
-    A job that may hide a message at this moment would do so after the look for it. Must run in the
-    firm's scope, in the transaction that deletes.
+    A message whose snooze is being executed is not to be deleted yet, because that job may hide the
+    message after the lost snoozes were looked for. Must run in the firm's scope, in the transaction
+    that deletes.
     """
     snoozes = Action.objects.filter(message_id__in=message_ids, action_type=ActionType.SNOOZE)
-    # None is started before the end of the transaction: what is started below has its job in flight.
+    # The lock lets no other snooze start; one that has started has its job in flight.
     rows = list(
         snoozes.select_for_update(of=("self",), no_key=True)
         .order_by("pk")
@@ -73,7 +75,7 @@ def lose_snoozes(message_ids: Collection[UUID]) -> set[UUID]:
 
 
 def _labelled(gmail: GmailClient, label_id: str) -> list[str]:
-    """Return all of it before any is changed, which would move what the next page begins with."""
+    """Return all messages with the label, before any is changed: a change shifts the pages."""
     found: list[str] = []
     page_token: str | None = None
     while True:
@@ -85,7 +87,7 @@ def _labelled(gmail: GmailClient, label_id: str) -> list[str]:
 
 
 def _asleep(account: MailAccount, gmail_message_ids: Collection[str]) -> set[str]:
-    """Return those that a snooze will bring back, which may be another firm's of the same mailbox."""
+    """Return the messages that a snooze will bring back; another firm's snooze counts, too."""
     with all_firms("the same mailbox may be connected in another firm"):
         snoozes = Action.objects.filter(
             wake_at__isnull=False,

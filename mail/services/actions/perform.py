@@ -48,8 +48,8 @@ def perform_action(
 ) -> dict[str, Any]:
     """Execute the action for this job, and return the job's result.
 
-    Safe to repeat: label writes are, and the state before the first attempt is kept. Changes of
-    labels that wait in the same thread are made with it.
+    It is safe to repeat, because label writes are, and the state before the first attempt is kept.
+    Label changes that wait in the same thread are made together with this action.
 
     Raises:
         RowGone: the mailbox has no such action.
@@ -64,13 +64,13 @@ def perform_action(
             return _stop(account, gmail, action)
         return _perform(account, gmail, action, job_id=job_id)
     except GmailNotFound:
-        # The person deleted it; the next sync deletes it here.
+        # The person deleted the message; the next sync deletes it here.
         cancel_action(action, MESSAGE_GONE)
         return {"skipped": True, "reason": MESSAGE_GONE}
 
 
 def _stop(account: MailAccount, gmail: GmailClient, action: Action) -> dict[str, Any]:
-    """Cancel the action: nothing may be written. One that Gmail did without an answer is completed."""
+    """Cancel the action, as nothing may be written; complete it if Gmail has its change already."""
     cancel_action(action, SUGGESTS_ONLY)
     stopped = {"skipped": True, "reason": SUGGESTS_ONLY}
     action_type = ActionType(action.action_type)
@@ -156,7 +156,7 @@ def _delete_for_good(
     except GmailNotFound:
         if not repeated:
             raise
-        # The attempt before this one deleted it, and its answer was lost.
+        # An earlier attempt deleted the message, but Gmail's answer was lost.
         state = MessageState([], None, None)
     refusal = start_action(
         action, job_id=job_id, labels=state.labels, possible=possible, history_id=None

@@ -110,7 +110,7 @@ def _own_undo(original: Action, job_id: UUID) -> Action:
 
 
 def _failed_undo(original: Action, job_id: UUID) -> Action | None:
-    """Let the undo count again with which this job failed before a person retried it."""
+    """Return the undo that failed before a person retried this job, and let it count again."""
     links = ActionLink.objects.filter(
         effect=original, relation=Relation.UNDO_OF, cause__job_id=job_id
     )
@@ -130,11 +130,11 @@ def _inverse(original: Action) -> LabelChange:
 def _standing(
     gmail: GmailClient, original: Action, undo: Action, state: MessageState
 ) -> tuple[LabelChange, LabelChange]:
-    """Return what would take the change back, and the part of it that still stands."""
+    """Return the inverse of the change, and the part of it that nobody else has overtaken."""
     wanted = _inverse(original)
     change = wanted.needed(state.labels)
     if change:
-        # What goes to the trash leaves the inbox, where somebody may have put it since.
+        # Moving to the trash removes the inbox label, which somebody may have put on since.
         leaves = INBOX & set(state.labels) if change.add & TRASH else frozenset()
         touched = changed_by_others(gmail, original, change.labels | leaves)
         if leaves & touched:
@@ -148,9 +148,10 @@ def _standing(
 
 
 def _missed_wake(gmail: GmailClient, original: Action) -> frozenset[str]:
-    """Return the inbox for a message that this action kept in the trash when its snooze ended.
+    """Return INBOX if the message's snooze ended while this action kept it in the trash.
 
-    It would be back there. Nobody wants it there who has marked its thread done, or moved it since.
+    Without the action it would be back in the inbox. It stays out if the person has marked its
+    thread done, or moved it in or out of the inbox since.
     """
     with firm_scope(original.firm_id):
         snoozes = Action.objects.select_related("message__thread").filter(
@@ -171,7 +172,7 @@ def _missed_wake(gmail: GmailClient, original: Action) -> frozenset[str]:
 def _take_back(
     gmail: GmailClient, original: Action, labels: list[str], change: LabelChange
 ) -> tuple[list[str], frozenset[str]]:
-    """Make the change; return the labels then, and those put on in place of one that was deleted."""
+    """Make the change; return the labels after it, and any that replace a deleted label."""
     message_id = original.message.gmail_message_id
     if change.add & TRASH:
         labels = labels_of(gmail.trash(message_id))
@@ -183,7 +184,7 @@ def _take_back(
     try:
         return _modify(gmail, message_id, rest), frozenset()
     except GmailBadRequest:
-        # A label was deleted since: only one of the same name can be put back.
+        # A label was deleted since; only another of the same name can be put on instead.
         listed = {label["id"]: label["name"] for label in gmail.list_labels()}
         remade = _of_same_name(original, listed) if rest.add - listed.keys() else frozenset()
         rest = LabelChange(rest.add & listed.keys() | remade, rest.remove & listed.keys())
@@ -191,7 +192,7 @@ def _take_back(
 
 
 def _of_same_name(original: Action, listed: Mapping[str, str]) -> frozenset[str]:
-    """Return the label that has the name of the one which the action took off."""
+    """Return the label with the name of the one that the action removed."""
     if original.action_type != ActionType.REMOVE_LABEL:
         return frozenset()
     name = str(original.parameters.get("label", "")).casefold()

@@ -1,7 +1,7 @@
 """Takes a message out of the inbox for a time, and brings it back.
 
-The job that brings it back is stored before Gmail is asked to hide the message: it comes back late
-rather than never. It asks the action again whether there is anything to do.
+The job that wakes the message is stored before Gmail is asked to hide it: so the message may come
+back late, but is never lost. When that job runs, it checks whether the action still wants it back.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from mail.services.timelines.events import record_event
 from tenants.scope import firm_scope
 
 WAKE_TYPE = "unsnooze.gmail"
-# Whoever moved a message there does not want it back in the inbox.
+# A message that somebody moved there is not brought back to the inbox.
 ELSEWHERE = frozenset({"TRASH", "SPAM"})
 INBOX = frozenset({"INBOX"})
 
@@ -154,7 +154,7 @@ def _start(action: Action, hidden: Hidden, possible: LabelChange, job_id: UUID) 
         )
         if refusal is not None:
             return refusal
-        # The setting may name another label by the time this one is to be taken off.
+        # `SNOOZE_LABEL` may name another label by the time this one has to be removed.
         hint = {**(action.undo_hint or {}), "snooze_label_id": hidden.label_id}
         Action.objects.filter(pk=action.pk).update(wake_at=hidden.until, undo_hint=hint)
         wake_job_id: UUID = enqueue_wake(action, hidden.label_id, hidden.until).job_id
@@ -174,9 +174,9 @@ def _supersede(action: Action) -> None:
 
 
 def reinstate_earlier(action: Action) -> None:
-    """Let the snooze that this one took the place of decide again. Must run in the firm's scope.
+    """Let the snooze that this one superseded decide again. Must run in the firm's scope.
 
-    Its time may be over: then the message comes back at once.
+    If the time of that snooze is over, the message comes back at once.
     """
     earlier = Action.objects.filter(
         links_as_effect__cause=action,
@@ -194,12 +194,12 @@ def reinstate_earlier(action: Action) -> None:
 
 
 def end_snoozes(messages: Collection[Message]) -> None:
-    """Have these messages brought back no more, and their label taken off.
+    """End the snoozes of these messages: they are not brought back, and their label is removed.
 
     Must run in the firm's scope and under their thread's lock.
     """
     snoozes = Action.objects.filter(message__in=messages, action_type=ActionType.SNOOZE)
-    # A try whose answer was lost may have hidden its message: it has its time, but no hint yet.
+    # An attempt whose answer was lost may have hidden its message: it has `wake_at`, but no hint.
     asleep = list(snoozes.filter(wake_at__isnull=False).select_related("message"))
     snoozes.filter(status__in=UNFINISHED).update(status=ActionStatus.CANCELED)
     snoozes.filter(wake_at__isnull=False).update(wake_at=None)
@@ -229,8 +229,8 @@ def wake(
 ) -> dict[str, Any]:
     """Bring a snoozed message back to the inbox; return the job's result.
 
-    Nothing happens where it was undone, snoozed again, done with, or deleted. The inbox is left
-    alone where the person has put it into the trash, or has been at it there since.
+    Nothing happens if the snooze was undone, ended or followed by another, or the message deleted.
+    A message that the person has moved since (trash, spam, in or out of the inbox) stays there.
 
     Raises:
         MailboxWaits: the mailbox is paused.
@@ -256,7 +256,7 @@ def wake(
         return {"skipped": True, "reason": "The message is no longer in Gmail"}
     with firm_scope(account.firm_id):
         store_labels(account, action.message_id, after, state.cursor)
-        # Else another worker, which took this one for dead, was faster.
+        # Otherwise another worker, which took this one for dead, has noted it already.
         if _note_awake(action):
             detail = {"action_id": str(action.pk), "changed": bool(change)}
             record_event(EventType.UNSNOOZED, account, message=action.message, detail=detail)
@@ -266,11 +266,11 @@ def wake(
 def _way_back(gmail: GmailClient, action: Action, labels: list[str], label_id: str) -> LabelChange:
     hidden = label_id in labels
     snoozed = action.status == ActionStatus.COMPLETED and (action.undo_hint or {}).get("snoozed")
-    # An attempt that failed may have hidden it all the same.
+    # A failed attempt may have hidden the message all the same.
     if not hidden and not snoozed:
         return LabelChange()
     change = LabelChange(INBOX, frozenset({label_id})).needed(labels)
-    # Somebody who has moved it back and out of the inbox since does not want it there.
+    # A message that somebody has put into the inbox and taken out again is not wanted there.
     if change.add and (
         ELSEWHERE & set(labels) or (snoozed and changed_by_others(gmail, action, INBOX))
     ):

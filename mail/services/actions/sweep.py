@@ -26,11 +26,12 @@ from mail.services.actions.snooze import WAKE_TYPE, enqueue_wake
 from mail.services.sending.send_outcome import fail_send
 from tenants.scope import all_firms, firm_scope
 
-# In one sweep; the next goes on.
+# The most rows of a kind in one sweep; the next sweep takes the others.
 MAX_ROWS = 500
-# What a job that is about to wake a message may take.
+# How late a wake's job may be before the sweep enqueues another.
 WAKE_GRACE = timedelta(minutes=2)
-# What Gmail refuses today it refuses in a minute: a wake that died waits as long again, at most this.
+# Gmail would soon refuse a wake again that became a dead letter. So the next is tried after as long
+# as the message was late by then, and after at most this long.
 LONGEST_WAIT = timedelta(hours=1)
 QUESTION_GONE = "What it was about was deleted before anybody approved it"
 _WAITS = Q(status=OutboundStatus.APPROVED_PENDING)
@@ -43,10 +44,10 @@ WHY: dict[str | None, str] = {
 
 
 def sweep_actions() -> dict[str, int]:
-    """End what nobody executes any more, wake what nobody wakes; return how many of each.
+    """End actions and sends that no job executes, wake overdue snoozes; return how many of each.
 
-    A job that dies with its worker, expires, or is canceled has no chance to tell its action. Such
-    an action failed, so that the job, retried by a person, may go on with it.
+    A job that dies with its worker, expires or is canceled cannot update its action. The sweep
+    marks such an action failed, so that the job, if a person retries it, can execute the action.
     """
     return {
         "failed": _fail_sends() + _fail_actions(),
@@ -56,7 +57,7 @@ def sweep_actions() -> dict[str, int]:
 
 
 def _fail_sends() -> int:
-    """End the messages on their way out that no job sends any more, with their actions."""
+    """Fail the outbound messages that no job sends any more, with their actions."""
     unsent = Q(status__in=[OutboundStatus.QUEUED, OutboundStatus.SENDING])
     with all_firms("the sweep of every firm's messages on their way out"):
         abandoned = _abandoned(OutboundMessage.objects.filter(unsent))
@@ -68,7 +69,7 @@ def _fail_sends() -> int:
 def _fail_actions() -> int:
     with all_firms("the sweep of every firm's actions"):
         unfinished = Action.objects.filter(status__in=UNFINISHED)
-        # Of a message that may have been sent a person says what became of it.
+        # A person decides what became of a message that may have been sent.
         abandoned = _abandoned(unfinished.exclude(outbound__status=OutboundStatus.UNKNOWN))
     for firm_id, action_id, why in abandoned:
         fail_action(firm_id, action_id, why)
@@ -76,7 +77,7 @@ def _fail_actions() -> int:
 
 
 def _cancel_unasked() -> int:
-    """Cancel the messages that wait for a yes to a question that is gone, as its mail is."""
+    """Cancel the outbound messages that wait for an approval which was deleted with its mail."""
     with all_firms("the sweep of every firm's messages that wait"):
         asked = Approval.objects.filter(outbound_id=OuterRef("pk"), status=ApprovalStatus.PENDING)
         rows = OutboundMessage.objects.filter(~Exists(asked), _WAITS).order_by("pk")
@@ -89,7 +90,7 @@ def _cancel_unasked() -> int:
 
 
 def _abandoned(rows: QuerySet[Any]) -> list[tuple[int, UUID, str]]:
-    """Return those whose jobs are over: firm, id, and what became of the job."""
+    """Return the rows whose jobs are over: firm, id, and what became of the job."""
     live = JobQueue.objects.unscoped("the sweep of every firm's actions").filter(
         pk=OuterRef("job_id"), status__in=list(LIVE)
     )
@@ -132,7 +133,7 @@ def _deaths(snoozes: Sequence[Action]) -> dict[str, datetime]:
 
 
 def _is_too_early(wake_at: datetime | None, died_at: datetime | None) -> bool:
-    """Say whether it is too early to try again what died then."""
+    """Say whether it is too early to retry a wake that became a dead letter at `died_at`."""
     if wake_at is None or died_at is None:
         return False
     return timezone.now() < died_at + min(died_at - wake_at, LONGEST_WAIT)

@@ -16,7 +16,7 @@ from jobs.registry.schema import schema_faults
 from mail.errors import ActionInvalid
 from mail.models import MAX_ADDRESS_LENGTH, MAX_LABEL_LENGTH, ActionType
 
-# Gmail puts these on itself and refuses to have them changed.
+# Gmail sets these labels itself and refuses to have them changed.
 UNCHANGEABLE_LABELS = frozenset({"SENT", "DRAFT"})
 LONGEST_SNOOZE = timedelta(days=365)
 MAX_RECIPIENTS = 100
@@ -79,7 +79,7 @@ class LabelParameters(Parameters):
 
 
 class DeleteParameters(Parameters):
-    """Whether to delete for good where the mailbox permits it; else to the trash."""
+    """Whether to delete for good, if the mailbox permits it; otherwise it goes to the trash."""
 
     permanently: bool = False
 
@@ -104,7 +104,7 @@ class ForwardParameters(Parameters):
 
 
 class AutoReplyParameters(Parameters):
-    """What to answer; `body` is `body_plain`."""
+    """What to answer; `body` is another name of `body_plain`."""
 
     body: Text = ""
     body_plain: Text = ""
@@ -115,8 +115,8 @@ class AutoReplyParameters(Parameters):
 class ActionDeclaration:
     """What is known of an action before it is asked for.
 
-    `adds` and `removes` are the labels that Gmail changes with it, beside the one it names; no
-    other change of the message is put down to it. `inverse` is what takes it back.
+    `adds` and `removes` are the labels that Gmail changes with the action, beside the label it
+    names; other changes of the message are not the action's. `inverse` is what undoes it.
     """
 
     parameters: type[Parameters] = Parameters
@@ -153,7 +153,7 @@ ACTIONS: Mapping[ActionType, ActionDeclaration] = {
     ),
 }
 LABEL_ACTIONS = frozenset({ActionType.APPLY_LABEL, ActionType.REMOVE_LABEL})
-# What is one change of labels, and no call of its own in Gmail.
+# The actions that are one change of labels and need no other call of Gmail's.
 LABEL_CHANGES = LABEL_ACTIONS | {
     ActionType.ARCHIVE,
     ActionType.MARK_READ,
@@ -191,7 +191,7 @@ def snooze_until(parameters: SnoozeParameters, requested_at: datetime) -> dateti
     """Return when the message comes back.
 
     Raises:
-        ActionInvalid: no moment, two, or one that is past or more than 365 days away.
+            ActionInvalid: no moment, two moments, or one that is past or more than 365 days away.
     """
     moment, field = _moment(parameters, requested_at)
     if moment <= requested_at:
@@ -220,7 +220,7 @@ def _moment(parameters: SnoozeParameters, requested_at: datetime) -> tuple[datet
 
 def _parse(text: str) -> datetime:
     try:
-        # Any character may stand between date and time there, NUL as well.
+        # `fromisoformat` accepts any character between date and time, even NUL.
         moment = datetime.fromisoformat(text if text.isprintable() else "")
         if moment.tzinfo is not None:
             return moment.astimezone(UTC)

@@ -1,7 +1,7 @@
 """Takes back what an action changed, as far as the change still stands.
 
-What anybody changed since, in Gmail or by a later action, is left as it is. An undo is an action of
-its own, tied to the one it takes back by a link; of these links one at most counts.
+Labels that somebody changed since, in Gmail or by a later action, are left as they are. An undo is
+an action of its own, which a link ties to the one it takes back. At most one such link counts.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ def why_not_undoable(action: Action) -> str:
 
 
 def snoozed_again() -> Exists:
-    """Say of each snooze of a list whether the message was snoozed again. Must run in scope."""
+    """Return whether a query's snooze was followed by another. Must run in the firm's scope."""
     return Exists(_later_snoozes(OuterRef("pk")))
 
 
 def why_not_undoable_with(
     action: Action, undo_status: str | None, *, again: bool | None = None
 ) -> str:
-    """Return the same of an action whose undo, if it has one that counts, has this status.
+    """Return why the action cannot be undone, given the status of its undo that counts, if any.
 
-    `again` is what `snoozed_again` said; None: it is looked for.
+    `again` is the result of `snoozed_again`; if it is None, the database is asked.
     """
     hint = action.undo_hint or {}
     if action.action_type == ActionType.UNDO:
@@ -88,7 +88,7 @@ def _later_snoozes(action: Action | OuterRef) -> QuerySet[Action]:
 
 
 def undo_of(action: Action) -> Action | None:
-    """Return the undo of the action that counts, None where there is none."""
+    """Return the one undo of the action that counts, None if there is none."""
     links = ActionLink.objects.filter(effect=action, relation=Relation.UNDO_OF, counts=True)
     link = links.select_related("cause").first()
     return link.cause if link else None
@@ -141,10 +141,10 @@ def _changed_nothing(action: Action) -> bool:
 
 
 def open_undo(action: Action) -> Action:
-    """Store an undo that counts.
+    """Store an undo of the action, with the link that counts.
 
     Raises:
-        NotUndoable: it cannot be undone, or somebody else was faster.
+            NotUndoable: the action cannot be undone, or another undo was stored at the same time.
     """
     obstacle = why_not_undoable(action)
     if obstacle:
@@ -174,7 +174,7 @@ def complete_undo(
     *,
     stored: bool,
 ) -> None:
-    """Complete the undo; `stored` says whether the message's row has it. Must run in the firm's scope."""
+    """Complete the undo; `stored`: whether the message's row has the change. Must run in scope."""
     added, removed = sorted(made.add), sorted(made.remove)
     hint = {
         "action": ActionType.UNDO.value,
@@ -210,14 +210,14 @@ def _end_snooze(original: Action) -> None:
         return
     job_id = (original.undo_hint or {}).get("unsnooze_job_id")
     if job_id:
-        # Over, or pruned: it asks the action whether there is anything to do.
+        # The job may be over, or pruned. One that still runs finds `wake_at` empty.
         with suppress(WrongState, UnknownJob):
             cancel(job_id, reason="The snooze was undone")
     reinstate_earlier(original)
 
 
 def fail_undo(firm_id: int, original_id: UUID, job_id: UUID, error: str) -> None:
-    """Mark the job's undo failed: another may be asked for."""
+    """Mark the job's undo failed, so that another can be asked for."""
     with firm_scope(firm_id):
         own = Action.objects.filter(
             job_id=job_id,
