@@ -25,7 +25,7 @@ def read_inquiry(message: Message, preprocessor: str) -> Inquiry:
 
 
 def inquiry_prompt(message: Message, inquiry: Inquiry) -> str:
-    """Return the inquiry as one JSON object: nothing in it can end it."""
+    """Return the inquiry as one JSON object, so that nothing in it can pass for what follows it."""
     names = message.attachments.order_by("part_id").values_list("filename", flat=True)
     data = {
         "from": {"name": inquiry.name, "address": inquiry.address},

@@ -1,4 +1,4 @@
-"""Runs an agent by its timetable: no message, but a prompt."""
+"""Runs an agent by its timetable, with a prompt instead of a message."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ def invoke_agent(
     job_id: UUID,
     checkpoint: Callable[[], None],
 ) -> dict[str, Any]:
-    """Run the agent, and return the job's result; what it said only of a mailbox that all may read.
+    """Run the agent and return the job's result, with its output if all may read the mailbox.
 
-    In any other mailbox it does what the timetable says now, whatever the job's payload does: who may
-    enqueue and edit jobs need not be one who may read the mailbox. `due_at` is the date it runs for;
-    of several that waited together one run counts for all. None: it was asked for by hand.
+    In a mailbox that not all may read, the agent follows the timetable of now, not the job's
+    payload, because people who may enqueue and edit jobs need not be allowed to read it. `due_at`
+    is
+    the date of the run, None if a person asked for it. If several dates waited, one run serves all.
 
     Raises:
         Cancel: the person on whose behalf it runs left, or the timetable is switched off.
@@ -76,9 +77,9 @@ def invoke_agent(
 
 
 def _is_overtaken(schedule: AgentSchedule, due_at: datetime, job_id: UUID) -> bool:
-    """Say whether the agent has run since this date, whose own run has done nothing yet.
+    """Say whether the agent has run after this date, before this date's own run did anything.
 
-    A pause, or a spent budget, holds several dates back, and each would ask the same.
+    A pause or a spent budget can hold several dates back, and each of their runs would do the same.
     """
     if schedule.ran_at is None or due_at > schedule.ran_at:
         return False

@@ -1,4 +1,4 @@
-"""Hands one message to an agent: its profile, what it reads, and what becomes of the conversation."""
+"""Runs an agent on one message, whose conversation then no longer waits for the pipeline."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def find_profile(name: str) -> AgentProfile | None:
 
 
 def result_of(run: AgentRun) -> dict[str, Any]:
-    """Return how a run ended, as a job's result: no text of the model's."""
+    """Return how a run ended, as a job's result, without any text of the model's."""
     return {
         "run_id": str(run.pk),
         "status": run.status,

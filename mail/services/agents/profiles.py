@@ -49,7 +49,7 @@ def create_profile(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> Age
 def change_profile(
     profile: AgentProfile, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
 ) -> AgentProfile:
-    """Change settings; runs that go on take the new ones at their next step.
+    """Change settings; runs under way use the new ones from their next step.
 
     Raises:
         ProfileInvalid: a setting cannot be used; `errors` says which and why.

@@ -1,9 +1,10 @@
 """Tools that read stored mail.
 
-In a run about a message they read what its author takes part in and nothing else of the mailbox, so
-that a mail can get nothing out of other people's. Where somebody else is answered, as by Reply-To, or
-as the text of a form or a helpdesk says, they read its own conversation alone: who forwards writes for
-many, and the author is only what the text says.
+In a run about a message they read the conversations its author takes part in and nothing else of
+the mailbox, so that a mail can get nothing out of other people's. If the answer goes to somebody
+else, as by Reply-To or as the text of a form or a helpdesk says, they read the message's own
+conversation alone, because a forwarder writes for many people and the author is only what the text
+claims.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def read_conversation(context: ToolCallContext, _: Arguments) -> dict[str, Any]:
 
 
 def search_mail(context: ToolCallContext, arguments: SearchArguments) -> dict[str, Any]:
-    """Return the newest messages with the words."""
+    """Return the newest messages that have all the words in subject or text."""
     found = _readable(context)
     for word in arguments.words.split()[:MAX_WORDS]:
         found = found.filter(Q(subject__icontains=word) | Q(text__icontains=word))
@@ -75,7 +76,7 @@ def _readable(context: ToolCallContext) -> QuerySet[Message]:
     asking = {one.key for one in answered_addresses(context.message)}
     if context.inquiry is not None:
         asking.add(context.inquiry.address)
-    # Who gets the answer must not learn what others wrote from, or to, the same address.
+    # The recipient of the answer must not learn what others wrote from, or to, the same address.
     own = own_addresses(context.account)
     if asking != {author.lower()} or author.lower() in own:
         thread = newest_first(context.message.thread).defer("html", "text")[:MOST_OF_A_THREAD]

@@ -1,7 +1,7 @@
-"""Runs an agent: asks the model, does what it calls for within its profile, and so on to the end.
+"""Runs an agent: asks the model, uses the tools it calls as the profile allows, until it is done.
 
 Each reply is stored with the results of its calls in one transaction, so that an attempt of the job
-goes on where the one before stopped, and no tool is used twice.
+continues where the one before stopped, and no call is carried out twice.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mail.text.helpdesk import Inquiry
 from tenants.scope import all_firms, firm_scope
 
 MAX_CALLS_PER_REPLY = 8
-# The model is told that those were too many; of more than these it, and whoever looks, hears nothing.
+# Calls beyond MAX_CALLS_PER_REPLY are refused; calls beyond MAX_CALLS_STORED are dropped unseen.
 MAX_CALLS_STORED = 32
 MAX_STORED_TEXT = 50_000
 MAX_STORED_DEPTH = 8
@@ -66,13 +66,13 @@ def run_agent(
     """Run the agent to its end, or from where an earlier attempt of the job stopped.
 
     No transaction may be open. `checkpoint` is called before each question to the model, and stops
-    the run by raising. Profile and mailbox are looked at anew for each question and each reply. The
-    run returned is completed, or stopped after too many iterations.
+    the run by raising. Profile and mailbox are read anew for each question, the profile also for
+    each reply. The run returned is completed, or stopped after too many iterations.
 
     Raises:
         AgentUnusable: the profile is deleted or switched off, or no language model is configured.
-        MailError: the mailbox may not be worked on any more.
-        ModelError: the model did not answer; the run goes on with the job's next attempt.
+            MailError: the mailbox may no longer be worked on.
+            ModelError: the model did not answer; the job's next attempt continues the run.
     """
     with firm_scope(account.firm_id):
         run = _open_run(account, profile, job_id, message)
@@ -109,7 +109,7 @@ def _profile_now(profile: AgentProfile) -> AgentProfile:
     """Return the profile as it is now. Must run in the firm's scope.
 
     Raises:
-        AgentUnusable: it is deleted or switched off.
+            AgentUnusable: the profile is deleted or switched off.
     """
     found: AgentProfile | None = AgentProfile.objects.filter(pk=profile.pk, enabled=True).first()
     if found is None:
@@ -118,7 +118,7 @@ def _profile_now(profile: AgentProfile) -> AgentProfile:
 
 
 def fail_run(firm_id: int, job_id: UUID, error: str) -> None:
-    """Keep that the job's run will not go on; `error` holds no mail text."""
+    """Mark the job's run failed, as it will not continue; `error` holds no mail text."""
     with firm_scope(firm_id):
         AgentRun.objects.filter(job_id=job_id, status=RunStatus.RUNNING).update(
             status=RunStatus.ERROR, error=error[:MAX_ERROR_LENGTH], completed_at=timezone.now()
@@ -126,9 +126,9 @@ def fail_run(firm_id: int, job_id: UUID, error: str) -> None:
 
 
 def fail_stranded_runs() -> int:
-    """Fail the runs of every firm whose jobs are over; return how many.
+    """Fail the running runs of every firm whose jobs are over; return how many.
 
-    A retry of the job goes on with its run.
+    If such a job is retried, it continues its run.
     """
     with all_firms("agents' runs whose jobs are over"):
         live = JobQueue.objects.filter(pk=OuterRef("job_id"), status__in=LIVE)
@@ -150,7 +150,7 @@ def _open_run(
         },
     )
     if not created and run.status == RunStatus.ERROR:
-        # The dead letter was reprocessed.
+        # A dead letter was reprocessed, so its run continues.
         run.status, run.error, run.completed_at = RunStatus.RUNNING, "", None
         run.save(update_fields=["status", "error", "completed_at"])
     return run
@@ -163,11 +163,11 @@ def _system(account: MailAccount, profile: AgentProfile, message: Message | None
 
 
 def _take_step(context: ToolCallContext, reply: Reply) -> None:
-    """Use the tools that the reply calls, and store it; nothing where another attempt has already."""
+    """Use the tools that the reply calls and store it, unless another attempt has already."""
     run = context.run
     known = run.iterations
     with firm_scope(run.firm_id):
-        # The model may have thought for a minute.
+        # Read again, because the model may have taken a minute.
         context = replace(context, profile=_profile_now(context.profile))
         locked = AgentRun.objects.select_for_update(no_key=True).get(pk=run.pk)
         if locked.iterations != known or locked.status != RunStatus.RUNNING:
@@ -217,7 +217,7 @@ def _use(context: ToolCallContext, call: ToolCall, number: int) -> dict[str, Any
 
 
 def _result(context: ToolCallContext, name: str, arguments: Any, number: int) -> dict[str, Any]:
-    """Return what the tool says; what goes wrong is the model's to read."""
+    """Return the tool's result; an error is returned to the model, too."""
     asked = context.run.approvals_asked
     try:
         return _perform(context, name, arguments, number)
@@ -254,7 +254,7 @@ def _exchange(step: dict[str, Any]) -> Exchange:
 
 
 def _storable(value: Any, depth: int = 0) -> Any:
-    """Return what a model sent, fit for the database: no NUL, no endless text, not too deep."""
+    """Return what a model sent, fit for the database: no NUL, limited length and depth."""
     if isinstance(value, str):
         return clean_text(value, MAX_STORED_TEXT)
     if depth >= MAX_STORED_DEPTH:

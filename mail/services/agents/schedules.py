@@ -35,7 +35,7 @@ SETTINGS = ("name", "prompt", "account_id", "profile_id", *DEFAULTS)
 def create_agent_schedule(
     firm_id: int, *, by: Actor = SERVICE, user_id: int | None = None, **settings: Any
 ) -> AgentSchedule:
-    """Store a timetable; `user_id` is on whose behalf the agent runs.
+    """Store a timetable; the agent runs on behalf of the user `user_id`, or of nobody.
 
     Raises:
         AgentScheduleInvalid: a setting cannot be used.
@@ -53,11 +53,11 @@ def create_agent_schedule(
 def change_agent_schedule(
     schedule: AgentSchedule, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
 ) -> AgentSchedule:
-    """Change settings; the next run is by the new ones.
+    """Change settings; the next run uses the new ones.
 
     Raises:
         AgentScheduleInvalid: a setting cannot be used.
-        RowGone: it is deleted.
+            RowGone: the timetable is deleted.
     """
     with firm_scope(schedule.firm_id):
         locked = locked_row(schedule)
@@ -82,7 +82,7 @@ def delete_agent_schedule(
     """Delete a timetable; its runs stay.
 
     Raises:
-        RowGone: it is deleted already.
+            RowGone: the timetable is deleted already.
     """
     with firm_scope(schedule.firm_id):
         locked = locked_row(schedule)
@@ -91,23 +91,24 @@ def delete_agent_schedule(
 
 
 def enqueue_due_agents(checkpoint: Callable[[], None]) -> int:
-    """Enqueue what is due of every firm; return how many jobs that made.
+    """Enqueue the runs that are due, of every firm; return how many jobs were created.
 
-    Inactive mailboxes and profiles are left out until they are active again. What is due for a
-    person who is inactive, or no member of the firm any more, is switched off and says why.
+    Runs in inactive mailboxes and of inactive profiles wait until these are active again. If the
+    person of a timetable is inactive or has left the firm, it is switched off, and `stopped` says
+    why.
     """
     _stop_deserted()
     return enqueue_due_rows(_due, _specs, checkpoint=checkpoint)
 
 
 def account_of_schedule(schedule_id: UUID) -> UUID | None:
-    """Return the mailbox of the timetable, None where it is gone. Must run in the firm's scope."""
+    """Return the timetable's mailbox, None if that is gone. Must run in the firm's scope."""
     found = AgentSchedule.objects.filter(pk=schedule_id).values_list("account_id", flat=True)
     return found.first()
 
 
 def why_stopped(schedule: AgentSchedule) -> str:
-    """Return why nobody is there any more on whose behalf it runs; empty: they are, or it is the firm's."""
+    """Return why the timetable's person can have nothing run; empty if they can or it has none."""
     if schedule.user is None:
         return ""
     if not Membership.objects.filter(firm_id=schedule.firm_id, user=schedule.user).exists():
@@ -116,7 +117,7 @@ def why_stopped(schedule: AgentSchedule) -> str:
 
 
 def _stop_deserted() -> None:
-    """Switch off what is due on behalf of people who left."""
+    """Switch off the timetables that are due on behalf of people who left."""
     with all_firms("agents' schedules of people who left"):
         due = AgentSchedule.objects.filter(
             ~_has_person(), due_at__lte=database_now(), enabled=True, firm__active=True
@@ -157,7 +158,7 @@ def _specs(schedule: AgentSchedule, due_at: datetime) -> list[EnqueueSpec]:
         "account_id": schedule.account_id,
         "user_id": schedule.user_id,
         "agent_name": schedule.profile.name,
-        # Jobs are for the whole firm to see.
+        # The whole firm may see jobs, but not this mailbox.
         "prompt": schedule.prompt if schedule.account.shared else PRIVATE_PROMPT,
         "config": {"due_at": moment.isoformat()},
     }

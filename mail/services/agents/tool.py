@@ -1,8 +1,8 @@
 """What every tool of an agent has: its arguments, for whom it runs, how it asks people.
 
-A tool only writes to the database: what it asks for is stored with the step that asked, once,
-whatever happens to the worker. What leaves the mailbox, or cannot be taken back, waits for a
-person's yes; nothing that a mail says can change that.
+A tool only writes to the database, in the transaction that stores the step, so that it asks for
+each thing once even if the worker dies. What leaves the mailbox, or cannot be taken back, waits for
+a person's approval; nothing that a mail says can change that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_APPROVALS = 3
 
 
 class ToolRefused(Exception):
-    """The tool does not do what it was called for; the model reads why."""
+    """The tool refuses the call; the model reads why."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class ToolCallContext:
 
     @property
     def about(self) -> Message:
-        """The message.
+        """The message that the run is about.
 
         Raises:
-            ToolRefused: the run is about none.
+                ToolRefused: the run is about no message.
         """
         if self.message is None:
             raise ToolRefused("there is no message: a schedule started this run")
@@ -65,15 +65,15 @@ class AgentTool:
     run: Run
 
     def declared(self) -> Tool:
-        """Return it as a model is told of it."""
+        """Return the tool's declaration as the model reads it."""
         return Tool(self.name, self.description, self.arguments.model_json_schema())
 
 
 def count_approval(context: ToolCallContext) -> None:
-    """Count a question to a person.
+    """Count one more question to a person.
 
     Raises:
-        ToolRefused: the run has asked often enough.
+            ToolRefused: the run has asked too often.
     """
     if context.run.approvals_asked >= MAX_APPROVALS:
         raise ToolRefused(f"people are asked {MAX_APPROVALS} times at most in one run")

@@ -1,7 +1,7 @@
-"""Tools that do something: to the message, by a person's yes to others, or by calling a person.
+"""Tools that act on the message, ask a person to let them send something, or call a person.
 
-Who may be written to is decided here, by who wrote the message and what the profile allows, and by
-nothing that a mail says. What leaves the mailbox waits for a person's yes in every case.
+Who may be written to depends on who wrote the message and what the profile allows, and on nothing
+that the mail says. Whatever leaves the mailbox waits for a person's approval.
 """
 
 from __future__ import annotations
@@ -75,9 +75,10 @@ class EscalateArguments(Arguments):
 def ask_for_action(
     context: ToolCallContext, action_type: ActionType, parameters: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Have something done to the message; a person is asked first where that is dangerous.
+    """Ask for an action on the message; if it is dangerous, a person must approve it first.
 
-    So they are where the mailbox may not be written to. Must run in the firm's scope.
+    A person must approve it, too, if the mailbox may not be written to. Must run in the firm's
+    scope.
     """
     verdict = check_safety(action_type)
     waits = verdict.needs_approval or not may_label(context.account, context.about)
@@ -163,8 +164,8 @@ def _is_listed(context: ToolCallContext, address: str) -> bool:
 
 
 def escalate(context: ToolCallContext, _: EscalateArguments) -> dict[str, Any]:
-    """Have people look at the run: an event, and once an e-mail that quotes nothing."""
-    # A call that was refused told nobody.
+    """Tell people to look at the run, by an event and one e-mail a run, which quotes nothing."""
+    # A call that was refused told nobody, so it does not count.
     told = any(
         call["tool"] == "escalate" and "error" not in call["result"]
         for call in context.run.tool_calls
@@ -189,7 +190,7 @@ def _escalation_email(context: ToolCallContext, recipients: list[str]) -> dict[s
     page = f"{public_url()}{RUN_PAGE.format(context.run.pk)}"
     return {
         "to": recipients,
-        # Else it would come to the agent where its mailbox is the recipient's, who would call again.
+        # Otherwise it would reach this agent in the recipient's mailbox, which escalates again.
         "is_notice": True,
         "subject": "[Mailroom] An agent asks for a person",
         "body": f"The agent {context.profile.name} asks for a person in {context.account.address}.\n\n"
