@@ -1,1 +1,1 @@
-"""Asks for a person's yes, bound to the exact content."""
+"""Asks people for approvals, each bound to the exact content."""

@@ -1,4 +1,4 @@
-"""What a question says of an action: the label it would put on, until when, and who wants it."""
+"""What an approval says of its action: which label, until when, and who proposed it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mail.services.rules.labels import MailboxLabels
 
 
 def facts_of_action(action: Action) -> list[tuple[str, str]]:
-    """Return what the action's kind leaves open; for readers of the mailbox.
+    """Return what the name of the action does not tell; for readers of the mailbox.
 
     Must run in the firm's scope.
     """
@@ -28,7 +28,7 @@ def facts_of_action(action: Action) -> list[tuple[str, str]]:
 
 
 def _proposal_of(action: Action) -> dict[str, Any] | None:
-    """Return what the decision says of the action, None where no model proposed it."""
+    """Return what the decision says of the action; None if no model proposed it."""
     if action.decision is None or action.rule_id is not None:
         return None
     label = (action.parameters or {}).get("label", "")

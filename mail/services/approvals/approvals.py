@@ -1,7 +1,7 @@
-"""Asks for a person's yes, and does what was asked once it is there: never twice, never another thing.
+"""Asks for approvals and does what was approved: once, and exactly what was asked.
 
-A question is pending until it is approved, rejected, expired or canceled. Whoever comes later is
-refused, and the audit log keeps that, too.
+An approval is pending until it is approved, rejected, expired or canceled. A later decision is
+refused, and the audit log keeps the refusal.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NOT_PERMITTED = "Only the mailbox's owner, or an operator who may read it, decid
 
 @dataclass(frozen=True)
 class Decided:
-    """What a yes or no came to; `refused` says why it had no effect."""
+    """What a decision came to; `refused` says why it had no effect."""
 
     approval: Approval
     refused: str = ""
@@ -65,9 +65,9 @@ def ask_approval(
     outbound: OutboundMessage | None = None,
     reasons: Sequence[str] = (),
 ) -> Approval:
-    """Store the question and have people asked. Must run in the firm's scope.
+    """Store the approval and have people asked. Must run in the firm's scope.
 
-    The action and the outbound message are stored as waiting for approval already.
+    The action and the outbound message are stored already, as waiting for it.
     """
     asked: Any = action if action is not None else outbound
     approval: Approval = Approval.objects.create(
@@ -89,7 +89,7 @@ def ask_approval(
 
 
 def asked_hash(action: Action | None, outbound: OutboundMessage | None) -> str:
-    """Return the hash of exactly what a yes is about, as it is now."""
+    """Return the hash of exactly what is to be approved, as it is now."""
     asked = {
         "action": action and [str(action.pk), action.action_type, action.parameters],
         "message": action and str(action.message_id),
@@ -99,12 +99,12 @@ def asked_hash(action: Action | None, outbound: OutboundMessage | None) -> str:
 
 
 def approve(approval: Approval, *, by: Actor, reason: str = "") -> Decided:
-    """Do what was asked, if it is still exactly that and nobody decided before."""
+    """Do what was asked, if it has not changed and nobody decided before."""
     return _decide(approval, ApprovalStatus.APPROVED, by, reason)
 
 
 def reject(approval: Approval, *, by: Actor, reason: str = "") -> Decided:
-    """Do not do what was asked, unless somebody decided before."""
+    """Drop what was asked, unless somebody decided before."""
     return _decide(approval, ApprovalStatus.REJECTED, by, reason)
 
 
@@ -121,18 +121,18 @@ def refuse(approval: Approval, why: str, *, by: Actor, asked: str) -> Decided:
 
 
 def lock_questions(outbound: OutboundMessage) -> list[Approval]:
-    """Return the open questions about the message, locked. Must run in the firm's scope."""
+    """Return the outbound message's pending approvals, locked. Must run in the firm's scope."""
     rows = Approval.objects.select_for_update(no_key=True)
     return list(rows.filter(outbound=outbound, status=ApprovalStatus.PENDING))
 
 
 def withdraw(approval: Approval, *, by: Actor, reason: str = "") -> None:
-    """End an open question whose message is canceled already. Must run in the firm's scope."""
+    """Cancel a pending approval whose message is canceled. Must run in the firm's scope."""
     _end(approval, ApprovalStatus.CANCELED, by, reason)
 
 
 def expire_approvals() -> int:
-    """End the questions of every firm that nobody answered in time; return how many."""
+    """Expire the approvals of every firm that nobody decided in time; return how many."""
     with all_firms("the expiry of approvals"):
         due = Approval.objects.filter(
             status=ApprovalStatus.PENDING, expires_at__lte=timezone.now()
@@ -176,7 +176,7 @@ def _locked(approval_id: UUID) -> Approval | None:
 
 
 def _obstacle(approval: Approval, status: ApprovalStatus, by: Actor) -> str:
-    """Return why the decision has no effect, empty where it has; expire or cancel what is over."""
+    """Return why the decision has no effect, or empty; end an approval that is overdue or stale."""
     if not may_decide(approval, by):
         return NOT_PERMITTED
     if approval.status != ApprovalStatus.PENDING:
@@ -189,8 +189,8 @@ def _obstacle(approval: Approval, status: ApprovalStatus, by: Actor) -> str:
         if not _is_as_asked(approval):
             _end(approval, ApprovalStatus.CANCELED, SERVICE)
             return CHANGED
-        # The question stays open: connected again in time, or a day after another automatic reply,
-        # the mailbox does what it is about.
+        # It stays pending: if the mailbox is connected again in time, or a day has passed since
+        # another automatic reply, it can still be approved.
         outbound = approval.outbound
         why = why_not_used(approval.account) or (why_not_released(outbound) if outbound else "")
         return why.rstrip(".")
@@ -221,7 +221,7 @@ def _is_as_asked(approval: Approval) -> bool:
 
 
 def _lock_asked(approval: Approval) -> None:
-    """Read what was asked once more, locked: it may be canceled at the same moment."""
+    """Read what was asked again and lock it, because it may be canceled at the same moment."""
     for one in (approval.outbound, approval.action):
         if one is not None:
             one.refresh_from_db(from_queryset=type(one).objects.select_for_update(no_key=True))

@@ -1,7 +1,7 @@
-"""Tells people of a question: by e-mail with a signed link, in Discord with buttons.
+"""Notifies people of an approval: by e-mail with a signed link, in Discord with buttons.
 
-The admin and REST show every question. Only who may decide gets the e-mail; what the mail says goes
-to nobody else, and to Discord only from a mailbox that the whole firm reads.
+The admin and REST show every approval. Only people who may decide get the e-mail. What the mail
+says goes to nobody else, and to Discord only if all of the firm may read the mailbox.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ EVENT = "approval"
 PAGE = "/admin/mail/approval/{}/change/"
 LINK = "/approvals/{}/"
 MAX_RECIPIENTS = 20
-# In a notice, and on a page.
+# The limits in a notice and on a page.
 MAX_LINE_LENGTH, MAX_FACT_LENGTH = 200, 100_000
 
 
 def notify_approval(ctx: JobContext, approval_id: UUID) -> dict[str, Any]:
-    """Send the notices of a question that is still open, and return the job's result.
+    """Send the notices of an approval that is still pending, and return the job's result.
 
-    Each is sent once, also where another fails.
+    Each is sent once, even if another fails.
 
     Raises:
-        HandlerError, OSError: the first failure; the others are out.
+            HandlerError, OSError: the first failure; the other notices were sent.
     """
     with firm_scope(ctx.firm_id):
         rows = Approval.objects.select_related("account", "message", "action", "outbound", "firm")
@@ -67,7 +67,7 @@ def _tell(ctx: JobContext, approval: Approval, person: Any) -> None:
 
 
 def _note(approval: Approval) -> None:
-    """Keep that people were asked."""
+    """Note that people were asked."""
     with firm_scope(approval.firm_id):
         Approval.objects.filter(pk=approval.pk, notified_at=None).update(notified_at=Now())
 
@@ -121,12 +121,12 @@ def facts_of(approval: Approval, *, limit: int = MAX_LINE_LENGTH) -> list[tuple[
 
 
 def all_facts_of(approval: Approval) -> list[tuple[str, str]]:
-    """Return the same uncut: what a page shows on which somebody decides."""
+    """Return the facts uncut, for the page on which a person decides."""
     return facts_of(approval, limit=MAX_FACT_LENGTH)
 
 
 def _public_facts(approval: Approval) -> list[tuple[str, str]]:
-    """Return what is asked without mail text; what could never be undone says so."""
+    """Return what is asked, without mail text; and why it could never be undone, if so."""
     facts = [("Action", approval.subject), ("Mailbox", approval.account.address)]
     action = approval.action
     if action is not None:
@@ -140,12 +140,12 @@ def _public_facts(approval: Approval) -> list[tuple[str, str]]:
 
 def _recipients(outbound: OutboundMessage, limit: int) -> str:
     listed = ", ".join(outbound.recipients)
-    # Whoever is cut off is at least counted.
+    # If the list is cut off, the reader sees at least how many recipients there are.
     return listed if len(listed) <= limit else f"{len(outbound.recipients)} recipients: {listed}"
 
 
 def content_of(outbound: OutboundMessage) -> list[tuple[str, str]]:
-    """Return all that a message says: what its readers see may be the form in HTML alone."""
+    """Return the forms in which a message says something, as readers may see only its HTML."""
     forms = [("Text", outbound.text), ("HTML", outbound.html)]
     return [(name, said) for name, said in forms if said]
 

@@ -1,4 +1,4 @@
-"""What links in e-mails and buttons in Discord carry: signed, for one question as it was asked."""
+"""Signed tokens for links in e-mails and buttons in Discord, each for one approval's content."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _NAMES = re.compile(r"(\d{1,18})\.([0-9a-f]{32})\.(\w{1,40})")
 
 @dataclass(frozen=True)
 class Token:
-    """The question a token names; forged ones name it without being good for it.
+    """The approval that a token names; a forged token names it, too, but is not `genuine`.
 
-    `choice` is the user's id in a link, and approve or reject in a button.
+    `choice` is the user's id in a link, and "approve" or "reject" in a button.
     """
 
     approval: Approval
@@ -30,22 +30,22 @@ class Token:
 
 
 def link_token(approval: Approval, user: Any) -> str:
-    """Return what a link for this person carries."""
+    """Return the token of a link for this person."""
     return _signed(_LINK, approval, str(user.pk))
 
 
 def button_token(approval: Approval, choice: str) -> str:
-    """Return what a button carries; Discord takes 100 characters."""
+    """Return the token of a button, which Discord limits to 100 characters."""
     return _signed(_BUTTON, approval, choice)
 
 
 def read_link(token: str) -> Token | None:
-    """Return what a link names; None where it names no question at all."""
+    """Return what a link's token names; None if it names no approval."""
     return _read(_LINK, token)
 
 
 def read_button(token: str) -> Token | None:
-    """Return what a button names; None where it names no question at all."""
+    """Return what a button's token names; None if it names no approval."""
     return _read(_BUTTON, token)
 
 
@@ -55,7 +55,7 @@ def _signed(signer: signing.Signer, approval: Approval, choice: str) -> str:
 
 
 def _bound(names: str, approval: Approval) -> str:
-    """Return what is signed: another content is another question."""
+    """Return what is signed; with other content the signature no longer fits."""
     return f"{names}.{approval.content_hash}"
 
 
