@@ -1,4 +1,4 @@
-"""The firm's daily budget for language models: what a call may cost is set aside before it is made.
+"""The firm's daily budget for language models: the most a call may cost is reserved beforehand.
 
 So of any number of calls at the same time only the last one can exceed the budget.
 """
@@ -17,9 +17,9 @@ from mail.models import LLMCall
 from tenants.models import Firm
 
 MICRO = 1_000_000
-# What a row says of its call while it is made, or where its worker died meanwhile.
+# The error of a call that is under way, or whose worker died before the answer.
 UNANSWERED = "unanswered"
-# Until when a call may be under way; after that its worker died, and it may have cost all of it.
+# After this long a call without an answer lost its worker, and counts with all it may have cost.
 UNDER_WAY = timedelta(seconds=5 * TIMEOUT_SECONDS)
 ASK_AGAIN_SECONDS = 5.0
 # What providers add to a request that has tools.
@@ -27,7 +27,7 @@ OVERHEAD_TOKENS = 1_000
 
 
 class ModelPaused(ModelError):
-    """The firm asks the provider nothing for `seconds`: as a rule since it failed repeatedly."""
+    """For `seconds` the provider is not asked; usually because it failed repeatedly."""
 
     code = "model_paused"
 
@@ -52,7 +52,7 @@ def seconds_to_next_day() -> float:
 
 
 def most_it_costs(request: Question | Conversation) -> int:
-    """Return what a call costs at most, in microdollars: no token is shorter than a byte."""
+    """Return the most a call can cost, in microdollars; no token is shorter than a byte."""
     texts = [request.system, request.user]
     if isinstance(request, Question):
         texts += [request.tool.description, json.dumps(request.tool.schema)]
@@ -69,21 +69,21 @@ def most_it_costs(request: Question | Conversation) -> int:
 def cost_of(prompt_tokens: int, completion_tokens: int) -> int:
     """Return what so many tokens cost, in microdollars."""
     prices = conf.llm().prices
-    # Dollars a million tokens are microdollars a token.
+    # Dollars for a million tokens are microdollars for one.
     return round(prompt_tokens * prices[0] + completion_tokens * prices[1])
 
 
 def check_budget(firm_id: int) -> None:
-    """Say no to a call that has no budget. Must run in the firm's scope, with storing its row.
+    """Refuse a call for which no budget is left. Must run in the transaction that stores its row.
 
     Raises:
         BudgetSpent: the budget of today is spent.
-        ModelPaused: what is left of it is set aside for calls under way.
+            ModelPaused: the rest of it is reserved for calls under way.
     """
     budget = conf.llm().daily_budget * MICRO
     if not budget:
         return
-    # One at a time counts and sets aside; new rows of the firm need not wait for it.
+    # One call at a time counts and reserves; with `no_key` new rows of the firm need not wait.
     Firm.objects.select_for_update(no_key=True).get(pk=firm_id)
     under_way = Q(error=UNANSWERED, created_at__gte=timezone.now() - UNDER_WAY)
     calls = LLMCall.objects.filter(created_at__gte=_today()).aggregate(

@@ -1,4 +1,4 @@
-"""Which classifier judges a mailbox's mail: a model, where one is configured, else the offline one."""
+"""Chooses the classifier of a mailbox: a model, if one is configured, else the offline one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tenants.scope import firm_scope
 
 
 def asks_a_model() -> bool:
-    """Say whether a language model judges: each message then waits for the network, on its own."""
+    """Say whether a language model judges: then each message waits for the network by itself."""
     return configured_client() is not None
 
 
@@ -33,7 +33,7 @@ def classifier_for(account: MailAccount, *, message_id: UUID, job_id: UUID) -> C
 
 
 class BudgetedClassifier:
-    """Asks the model; when the firm's budget is spent, the offline classifier, and says so."""
+    """Asks the model, or the offline classifier if the budget is spent; `source` says which."""
 
     def __init__(
         self, client: ModelClient, account: MailAccount, *, message_id: UUID, job_id: UUID
@@ -41,7 +41,7 @@ class BudgetedClassifier:
         self._client = client
         self._account = account
         self._ids = {"message_id": message_id, "job_id": job_id}
-        # Whose verdict the last one was.
+        # The source of the last verdict.
         self.source = ModelClassifier.source
 
     def classify(self, mail: MailContext) -> Classification:
@@ -68,7 +68,7 @@ class BudgetedClassifier:
 
 @dataclass(frozen=True)
 class Told:
-    """What people told the model for a sender's mail; `labels` is None where it may propose no action."""
+    """What people told the model for a sender's mail; without `labels` it may propose no action."""
 
     directions: list[str]
     llm_rules: list[str]
@@ -76,7 +76,7 @@ class Told:
 
 
 def told_to_the_model(account: MailAccount, sender_address: str) -> tuple[list[str], list[str]]:
-    """Return the directions and the rules for the model that hold for a sender, each text once."""
+    """Return the directions and the model's rules that apply to a sender, each text once."""
     with firm_scope(account.firm_id):
         found = _found(account, sender_address)
     return _texts(found, DirectionKind.DIRECTION), _texts(found, DirectionKind.LLM_RULE)
@@ -85,9 +85,9 @@ def told_to_the_model(account: MailAccount, sender_address: str) -> tuple[list[s
 def told_to_the_classifier(account: MailAccount, sender_address: str) -> Told:
     """Return what the model is told that judges a sender's mail.
 
-    It may propose actions where there is a direction, a rule, or a label that somebody described.
-    In a private mailbox only the words of people who may read its mail lead to actions: where there
-    are such, it is not told the others'.
+    It may propose actions if there is a direction, a rule, or a label that somebody described. In a
+    private mailbox only directions and rules of people who may read it allow actions: if it may
+    propose any, the model is not told those of others.
     """
     with firm_scope(account.firm_id):
         found = _found(account, sender_address)

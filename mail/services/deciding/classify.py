@@ -1,7 +1,7 @@
-"""Judges what a thread wants from the person, keeps the verdict, and has it shown in Gmail.
+"""Judges what a thread wants from the person, stores the verdict, and has it shown in Gmail.
 
-The newest message from somebody else is judged, in the light of the whole thread; a message newer
-than the last verdict, the person's own answer included, re-opens the thread.
+The newest message from somebody else is judged, with the whole thread as context. A message newer
+than the last verdict, even the person's own answer, re-opens the thread.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import newest_first, newest_to_answer
 from tenants.scope import firm_scope
 
-# What there is to know of the thread's other messages; whole mails are large.
+# The columns to read of the thread's other messages, as whole mails are large.
 OUTLINE = ("account", "thread", "outgoing", "labels", "internal_date", "gmail_message_id")
 
 
@@ -74,7 +74,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Why there is nothing to judge."""
+    """Why a thread is not judged."""
 
     reason: str
 
@@ -94,11 +94,11 @@ def classify_thread(
 ) -> dict[str, Any]:
     """Judge the thread of this message, and return the job's result.
 
-    What is judged already is skipped, unless `force`. Must run under the thread's lock.
+    A thread that is judged already is skipped, unless `force`. Must run under the thread's lock.
 
     Raises:
         RowGone: the mailbox has no such message in this thread.
-        MailboxWaits: older mail of the thread was stored meanwhile, on which rules are to act.
+            MailboxWaits: older mail of the thread was stored meanwhile, on which rules have to act.
     """
     with firm_scope(account.firm_id):
         case = open_case(account, thread_id, message_id, job_id=job_id, force=force)
@@ -114,7 +114,7 @@ def classify_thread(
 
 
 def shown_category(verdict: Classification) -> str:
-    """Return the thread's category after the verdict; empty: too unsure for one."""
+    """Return the thread's category after the verdict; empty if the verdict is too unsure."""
     return str(verdict.category) if verdict.labelled else ""
 
 
@@ -164,8 +164,8 @@ def open_case(
 def judge(case: Case, classifier: Classifier) -> tuple[Classification, str]:
     """Return the verdict and its source.
 
-    The blacklist decides, else the first rule that names a category, else the classifier. A rule
-    is about others' mail: it says nothing once the owner has written last.
+    The blacklist decides, else the first rule that names a category, else the classifier. If the
+    owner wrote last, no rule decides, because rules are about other people's mail.
     """
     answered = case.context.user_wrote_last
     deciding = next((rule for rule in case.rules if rule.category and not answered), None)
@@ -179,7 +179,7 @@ def judge(case: Case, classifier: Classifier) -> tuple[Classification, str]:
 
 
 def ruled(category: Category, why: str, feature: str, mail: MailContext) -> Classification:
-    """Return what a person laid down: nobody else is asked."""
+    """Return a verdict that a person laid down, so that no classifier is asked."""
     return Classification(
         category=category,
         confidence=1.0,
@@ -222,7 +222,7 @@ def decide(
 def new_decision(
     account: MailAccount, case: Case, verdict: Classification, *, source: str, job_id: UUID
 ) -> Decision:
-    """Return the decision that keeps this verdict, not stored yet."""
+    """Return the decision that holds this verdict, not stored yet."""
     return Decision(
         account=account,
         message=case.target,
@@ -253,9 +253,9 @@ def event_detail(decision: Decision, *, previous: str) -> dict[str, Any]:
 
 
 def status_after(category: str, thread: MailThread, *, reopened: bool) -> ThreadStatus:
-    """Return the state of a thread of this category: only what needs a response waits for a draft.
+    """Return the status of a thread of this category: only `needs_response` waits for a draft.
 
-    `thread` is as before the verdict, and `reopened` says whether it has a newer message since.
+    `thread` is as it was before the verdict; `reopened` says whether it has a newer message since.
     """
     answered = thread.status in (ThreadStatus.DRAFTED, ThreadStatus.SENT)
     if category == Category.NEEDS_RESPONSE:
@@ -267,9 +267,9 @@ def status_after(category: str, thread: MailThread, *, reopened: bool) -> Thread
 
 
 def follow_decision(decision: Decision) -> None:
-    """Have an answer drafted, or the draft of a thread taken back that needs none any more.
+    """Have an answer drafted, or withdraw the drafts of a thread that needs none any more.
 
-    Must run in the firm's scope, once the thread has its new state.
+    Must run in the firm's scope, after the thread has its new state.
     """
     message = decision.message
     thread = MailThread.objects.get(pk=message.thread_id)
@@ -283,7 +283,7 @@ def follow_decision(decision: Decision) -> None:
 
 
 def _note_retriage(account: MailAccount, case: Case) -> None:
-    """Keep that the answer came which the thread was waiting for."""
+    """Record that the answer came for which the thread was waiting."""
     waited = case.thread.classification == Category.WAITING and case.reopened
     if waited and not case.messages[0].outgoing:
         record_event(EventType.WAITING_RETRIAGED, account, message=case.messages[0])

@@ -1,8 +1,8 @@
 """Judges the threads of a page of messages in a few statements.
 
-Only threads that nobody has judged or labelled yet, and that nobody works on: in the others the
-labels there are must be taken away, in order and under the thread's lock, so each gets a `classify`
-of its own.
+Only threads that nobody has judged or labelled yet, and that no action is changing. From the others
+the present label must be removed, in order and under the thread's lock, so each gets its own
+`classify` job.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ Judged = tuple[Case, Classification, str]
 
 @dataclass
 class Docket:
-    """The threads to judge together, and a message of each that is to be judged alone."""
+    """The threads to judge together, and one message of each thread that is to be judged alone."""
 
     cases: list[Case] = field(default_factory=list)
     alone: list[Message] = field(default_factory=list)
@@ -76,7 +76,7 @@ def classify_page(
 ) -> dict[str, Any]:
     """Judge the threads of these messages, and return the job's result.
 
-    What is judged already is skipped; what cannot be judged here gets a `classify` of its own.
+    Threads that are judged already are skipped; those that cannot be judged here get a `classify`.
     """
     with firm_scope(account.firm_id):
         docket = _open_docket(account, message_ids)
@@ -142,7 +142,7 @@ def _is_judged(thread: MailThread, messages: Sequence[Message]) -> bool:
 
 
 def _busy_threads(account: MailAccount, outlines: dict[UUID, list[Message]]) -> set[UUID]:
-    """Return the threads with an action under way, or with the label of a state."""
+    """Return the threads with an unfinished action, or with the label of a state."""
     actions = Action.objects.filter(message__thread_id__in=outlines, status__in=UNFINISHED)
     busy = set(actions.values_list("message__thread_id", flat=True))
     own = MailLabel.objects.filter(account=account, key__in=list(STATE_LABELS))
@@ -162,15 +162,15 @@ def _decide(
 ) -> list[Decision]:
     """Store the verdicts, the threads' new states, the events, and the label changes with a job.
 
-    A thread of which older mail was stored meanwhile, on which rules are to act, is left to be
-    judged alone.
+    If older mail of a thread was stored meanwhile, on which rules have to act, the thread is left
+    to be judged alone.
     """
     by_thread = {one[0].thread.pk: one for one in judged}
     lock_for_answers(account, [held for case, *_ in by_thread.values() for held in case.held])
     locked = (
         MailThread.objects.filter(pk__in=by_thread).select_for_update(no_key=True).order_by("pk")
     )
-    # Somebody may have judged one meanwhile.
+    # Another job may have judged one of them meanwhile.
     threads = [
         thread
         for thread in locked
@@ -199,7 +199,7 @@ def _decide(
 
 
 def _act(account: MailAccount, decisions: Sequence[Decision], cases: Sequence[Case]) -> None:
-    """Request the labels that show the decisions, and what rules want besides."""
+    """Request the labels that show the decisions, the drafts, and the actions of rules."""
     shown = {one.pk for one in to_be_labelled(account, [each.message for each in decisions])}
     actions: list[Action] = Action.objects.bulk_create(
         [

@@ -1,4 +1,4 @@
-"""What the person says a thread is, in place of what was decided; and judging a thread once more."""
+"""Lets the person correct a thread's category, or have the thread judged once more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tenants.scope import firm_scope
 def reclassify(
     message: Message, *, category: str = "", reason: str = "", by: Actor = SERVICE
 ) -> EnqueueResult:
-    """Have the message's thread be of the category, or judged once more where that is empty."""
+    """Give the message's thread this category; if that is empty, have it judged once more."""
     with firm_scope(message.firm_id):
         wanted = Category(category) if category else None
         result = enqueue_order(message, wanted)
@@ -40,7 +40,7 @@ def reclassify(
 def decide_for_person(
     account: MailAccount, thread_id: UUID, message_id: UUID, category: Category, *, job_id: UUID
 ) -> dict[str, Any]:
-    """Store what the person says the thread is, propose a rule for it; return the job's result.
+    """Store the category that the person gave, propose a rule for it; return the job's result.
 
     Must run under the thread's lock.
 
@@ -51,13 +51,13 @@ def decide_for_person(
         case = open_case(account, thread_id, message_id, job_id=job_id, force=True)
         if isinstance(case, Skipped):
             return case.asresult_of()
-        # This job may have waited to be tried again meanwhile. Ids of jobs grow.
+        # The person may have ordered again while this job waited for a retry. Job ids grow.
         said = Decision.objects.filter(account=account, message__thread_id=thread_id)
         if said.filter(source=DecisionSource.PERSON, job_id__gt=job_id).exists():
             return Skipped("The person has said since what the thread is").asresult_of()
         if case.thread.classification == category and not case.reopened:
             return Skipped("The thread is of that category already").asresult_of()
-        # Rules were asked about the rest when a verdict saw it: nothing more is done to that here.
+        # Earlier verdicts have applied the rules to all messages but the unseen ones.
         among = enabled_rules(account)
         unseen = held_unseen(account, case.thread, case.messages, None, among=among)
         case = replace(case, rules=[], unseen=unseen)
@@ -65,6 +65,6 @@ def decide_for_person(
         verdict = ruled(category, "Said by the person.", "person", case.context)
         decision = decide(account, case, verdict, source=DecisionSource.PERSON, job_id=job_id)
         if case.thread.classification != category:
-            # A conversation may be stored message by message: that is one correction.
+            # A conversation may be stored message by message: that is still one correction.
             propose_rule(account, case.target, category)
     return result_of(decision)

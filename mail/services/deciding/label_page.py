@@ -1,7 +1,7 @@
 """Puts first labels on a page of messages, with one request to Gmail for each label.
 
-The actions are those of `classify_page`: each adds the label of a category to a message whose
-thread has none. No thread is locked; a verdict that comes meanwhile waits until the page is done.
+The actions come from `classify_page`: each adds a category's label to a message whose thread has
+none. No thread is locked; a verdict that comes meanwhile waits until the page is done.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def label_page(
 ) -> dict[str, Any]:
     """Execute the actions for this job, and return the job's result; safe to repeat.
 
-    Where Gmail refuses a label, each of its actions gets an `action.gmail` of its own.
+    If Gmail refuses a label, each of its actions gets an `action.gmail` job of its own.
 
     Raises:
         MailboxWaits: the mailbox is paused.
-        GmailError: Gmail did not do it; the actions that are not done stay executing.
+            GmailError: Gmail did not do it; the actions that are left stay executing.
     """
     if suggests_only(account):
         return {"skipped": True, "reason": SUGGESTS_ONLY}
@@ -73,7 +73,7 @@ def label_page(
 
 
 def fail_actions(firm_id: int, action_ids: Sequence[UUID], job_id: UUID, error: str) -> None:
-    """Mark what the job has not done failed: nobody will try again. `error` holds no mail text."""
+    """Mark the job's unfinished actions failed, for good. `error` holds no mail text."""
     with firm_scope(firm_id):
         unended = Action.objects.filter(pk__in=action_ids, status__in=UNFINISHED)
         rows = Action.objects.filter(pk__in=locked_ids(unended))
@@ -85,7 +85,7 @@ def fail_actions(firm_id: int, action_ids: Sequence[UUID], job_id: UUID, error: 
 
 
 def _start(account: MailAccount, action_ids: Sequence[UUID], job_id: UUID) -> list[Action]:
-    """Mark the queued ones executing, and return them with what an earlier attempt left."""
+    """Mark the queued actions executing; return them and those that an earlier attempt left."""
     rows = Action.objects.filter(account=account, pk__in=action_ids)
     queued = locked_ids(rows.filter(status=ActionStatus.QUEUED))
     rows.filter(pk__in=queued).update(status=ActionStatus.EXECUTING, job_id=job_id)
@@ -106,7 +106,7 @@ def _start(account: MailAccount, action_ids: Sequence[UUID], job_id: UUID) -> li
 def _apply(gmail: GmailClient, actions: Sequence[Action], label_id: str) -> Sequence[Action]:
     """Put the label on the messages; return the actions whose messages are still in Gmail.
 
-    Of many messages Gmail does not say which are gone; the next sync deletes them here.
+    For a batch Gmail does not say which messages are gone; the next sync deletes them here.
     """
     if len(actions) * units.MODIFY >= units.BATCH_MODIFY:
         gmail.batch_modify([one.message.gmail_message_id for one in actions], add=[label_id])
@@ -124,12 +124,12 @@ def _apply(gmail: GmailClient, actions: Sequence[Action], label_id: str) -> Sequ
 def _complete(
     account: MailAccount, actions: Iterable[Action], label_id: str, cursor: int | None
 ) -> None:
-    """Mark the actions completed and their messages labelled, unless a sync knows better."""
+    """Mark the actions completed; label their messages unless a sync has moved the cursor."""
     by_id = {action.pk: action for action in actions}
     change = LabelChange(add=frozenset({label_id}))
     with firm_scope(account.firm_id):
         unmoved = cursor_of(account, lock=True) == cursor
-        # What was canceled while Gmail was asked has its label all the same.
+        # An action that was canceled while Gmail was asked has put its label on all the same.
         written = (ActionStatus.EXECUTING, ActionStatus.CANCELED)
         ours = Action.objects.filter(pk__in=by_id, status__in=written)
         locked = ours.select_for_update(of=("self",), no_key=True).order_by("pk")
@@ -156,7 +156,7 @@ def _complete(
 
 
 def _hand_over(account: MailAccount, actions: Sequence[Action]) -> None:
-    """Have each action executed alone: the label, or one of the messages, is not what it was."""
+    """Have each action executed alone, because Gmail refused the label or one of the messages."""
     with firm_scope(account.firm_id):
         _still(actions, ActionStatus.EXECUTING).update(
             status=ActionStatus.QUEUED, job_id=None, pre_image=None
@@ -171,7 +171,7 @@ def _cancel(account: MailAccount, actions: Sequence[Action]) -> None:
 
 
 def _still(actions: Sequence[Action], *statuses: ActionStatus) -> QuerySet[Action]:
-    """Return those of the actions whose status is among these, locked."""
+    """Return the actions whose status is one of these, locked."""
     rows = Action.objects.filter(pk__in=[action.pk for action in actions], status__in=statuses)
     return Action.objects.filter(pk__in=locked_ids(rows))
 

@@ -1,4 +1,4 @@
-"""Turns stored messages back into the facts a classifier decides on."""
+"""Turns stored messages back into the facts from which a classifier decides."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def mail_context(
 ) -> MailContext:
     """Return the facts about `message` in its thread, newest message first.
 
-    Who else uses the same form is no part of it. Must run in the firm's scope: the attachments are
-    read.
+    Who else uses the same form is not among them. It reads the attachments, so it must run in the
+    firm's scope.
     """
     thread = outline_with_target(message, thread, own_addresses)
     return MailContext(

@@ -1,4 +1,4 @@
-"""Asks a language model for a mailbox: within the firm's budget, each call kept."""
+"""Asks a language model for a mailbox: within the firm's budget, and with a row for each call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from mail.services.deciding.budget import (
 )
 from tenants.scope import firm_scope
 
-# So many calls that failed one after another stop the firm's calls of the provider for a while.
+# After so many failed calls in a row the firm's calls of the provider stop for a while.
 FAILURES = 5
 PAUSE = timedelta(minutes=1)
 
@@ -44,7 +44,7 @@ Answered = TypeVar("Answered", Answer, Reply)
 
 
 def configured_client(model: str = "") -> ModelClient | None:
-    """Return the client of LLM_PROVIDER, None where no model is asked; of LLM_MODEL by default."""
+    """Return the client of LLM_PROVIDER (None: no model is asked), for LLM_MODEL by default."""
     settings = conf.llm()
     if settings.provider == "offline":
         return None
@@ -67,11 +67,12 @@ def ask_model(
     message_id: UUID | None = None,
     job_id: UUID | None = None,
 ) -> Answer:
-    """Ask, and keep what it used and how it ended; no transaction may be open.
+    """Ask the model and store the call's usage and end; no transaction may be open.
 
     Raises:
         BudgetSpent: the firm's budget of the day is spent; nothing was asked.
-        ModelPaused: the provider failed repeatedly; nothing was asked.
+            ModelPaused: the provider failed repeatedly, or calls under way may use up the budget;
+            nothing was asked.
         ModelError: there is no usable answer.
     """
     row = _new_call(client, account, call_type, message_id, job_id)
@@ -87,7 +88,7 @@ def ask_agent(
     message_id: UUID | None = None,
     job_id: UUID | None = None,
 ) -> Reply:
-    """Ask for an agent's next reply, as `ask_model` does for an answer; it raises the same."""
+    """Ask for an agent's next reply, as `ask_model` asks for an answer, with the same errors."""
     row = _new_call(client, account, CallType.AGENT, message_id, job_id)
     row.cost_microdollars = most_it_costs(conversation)
     return _kept(row, lambda: client.converse(conversation))
@@ -118,7 +119,7 @@ def _kept(row: LLMCall, ask: Callable[[], Answered]) -> Answered:
         row.error = UNANSWERED
         row.save()
     began = time.monotonic()
-    # Whatever ends the call without an answer, it was none.
+    # If anything ends the call without an answer, it counts as lost.
     row.error, is_lost = ModelError.code, True
     answer: Answer | Reply | None = None
     try:
@@ -141,7 +142,7 @@ def _keep(row: LLMCall, answer: Answer | Reply | None, is_lost: bool) -> None:
         cost = cost_of(answer.prompt_tokens, answer.completion_tokens)
         is_lost = not (row.prompt_tokens or row.completion_tokens)
     if is_lost:
-        # Nobody knows what the provider charges for it: no more than was set aside.
+        # What the provider charges is not known, but at most the amount that was reserved.
         cost = row.cost_microdollars
     with firm_scope(row.firm_id):
         LLMCall.objects.filter(pk=row.pk).update(
@@ -150,7 +151,7 @@ def _keep(row: LLMCall, answer: Answer | Reply | None, is_lost: bool) -> None:
             cost_microdollars=cost,
             latency_ms=row.latency_ms,
             error=row.error,
-            # What failed for a minute failed now.
+            # A call that took a minute to fail counts from its end.
             created_at=Now(),
         )
 

@@ -1,4 +1,4 @@
-"""What a model proposes beside its verdict: checked against what the mailbox has, then asked for."""
+"""Checks the actions that a model proposes against what the mailbox has, and asks for them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DISCARDED = "The message is in the trash or among spam."
 NOT_NOW = "Mailroom does nothing with this message now: see the mailbox's mode."
 ENOUGH_ASKED = f"{MAX_OPEN_QUESTIONS} proposals of this mailbox wait for a yes already."
 
-# Of the actions that are about the same thing, the first alone is taken.
+# Of several actions about the same thing only the first is taken.
 _ABOUT = {
     **dict.fromkeys(
         [ActionType.ARCHIVE, ActionType.SNOOZE, ActionType.TRASH, ActionType.DELETE], "place"
@@ -47,7 +47,7 @@ _ABOUT = {
 
 @dataclass
 class CheckedProposal:
-    """A proposal with the parameters of its action, or why it is left alone."""
+    """A proposal with the parameters of its action, or the reason why it is refused."""
 
     proposal: ProposedAction
     action_type: ActionType
@@ -56,12 +56,12 @@ class CheckedProposal:
 
     @property
     def subject(self) -> str:
-        """What it is about: a label, or the state that it changes."""
+        """What it changes: a label, or a state of the message."""
         return str(self.parameters.get("label") or _ABOUT[self.action_type])
 
     @property
     def waits(self) -> bool:
-        """Whether it needs a person's yes."""
+        """Whether it needs a person's approval."""
         return check_safety(
             self.action_type,
             confidence=self.proposal.confidence,
@@ -69,7 +69,7 @@ class CheckedProposal:
         ).needs_approval
 
     def explanation(self) -> dict[str, Any]:
-        """Return what the decision says of it."""
+        """Return what the decision keeps of the proposal."""
         said = asdict(self.proposal)
         if self.action_type not in LABEL_ACTIONS:
             del said["label"]
@@ -81,7 +81,7 @@ class CheckedProposal:
 def offered_labels(account: MailAccount) -> list[OfferedLabel]:
     """Return the labels that the model may choose, described ones first.
 
-    Must run in the firm's scope. What Mailroom's own labels say is nobody's to choose: they show a
+    Must run in the firm's scope. Mailroom's own labels are not among them, because they show a
     category, or pause the mailbox.
     """
     return [OfferedLabel(label.name, label.description) for label in _choosable(account)]
@@ -94,9 +94,9 @@ def follow_proposals(
     *,
     acts: bool,
 ) -> None:
-    """Keep with the decision what its model proposed, odd things too; with `acts`, ask for it.
+    """Store the model's proposals, odd ones too, with the decision; with `acts`, request them.
 
-    What is dangerous or unsure waits for a yes. Must run in the firm's scope.
+    Dangerous or unsure actions wait for an approval. Must run in the firm's scope.
     """
     checked = _check(decision.account, decision.message, proposals, acts=acts)
     decision.explanations["actions"] = [one.explanation() for one in checked] + [
@@ -122,7 +122,7 @@ def _check(
     checked = [_checked(one, labels) for one in proposals]
     _refuse_repeats(account, message, checked)
     reason = "" if acts else NOT_NOW
-    # The model may have taken a minute.
+    # Read again, because the model may have taken a minute.
     if is_discarded(Message.objects.only("labels").get(pk=message.pk)):
         reason = DISCARDED
     for one in checked:
@@ -133,7 +133,6 @@ def _check(
 
 
 def _choosable(account: MailAccount) -> list[MailLabel]:
-    # Described ones first.
     return sorted(choosable_labels(account), key=lambda label: not label.description)[:MAX_LABELS]
 
 
@@ -171,7 +170,7 @@ def _refuse_repeats(
 
 
 def _asked_before(account: MailAccount, message: Message) -> Iterable[tuple[str, str]]:
-    """Yield the actions ever asked for on the message, by whomever, each with its label's id."""
+    """Yield all actions ever asked for on the message, by anybody, each with its label's id."""
     labels = MailboxLabels(account.pk)
     actions = Action.objects.filter(message=message)
     for action_type, parameters in actions.values_list("action_type", "parameters"):
@@ -180,7 +179,7 @@ def _asked_before(account: MailAccount, message: Message) -> Iterable[tuple[str,
 
 
 def _refuse_too_many(account: MailAccount, checked: Sequence[CheckedProposal]) -> None:
-    """Keep mail that talks the model into questions from asking without end."""
+    """Limit the open approvals, so that mail cannot make the model ask without end."""
     waiting = Approval.objects.filter(
         account=account,
         status=ApprovalStatus.PENDING,

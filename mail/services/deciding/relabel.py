@@ -1,4 +1,4 @@
-"""Gives a thread the label of its state, in place of the one it had."""
+"""Gives a thread the label of its state, in place of the one that it had."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from mail.services.actions.label_changes import UNSTORED, changed_labels
 from mail.services.actions.types import LABEL_ACTIONS
 
 StateLabel = tuple[UUID, LabelKey]
-"""A message and the label it carries of those that say where a thread stands."""
+"""A message and the label of a thread's state that it carries."""
 Written = tuple[StateLabel, bool]
-"""What Mailroom wrote: the label of a message, put on (True) or taken off."""
+"""A label of a message that Mailroom put on (True) or took off (False)."""
 
-# When a verdict is tried again that came while the thread's first label was put on.
+# After how long a verdict is tried again that came while the thread's first label was put on.
 LABELLING_SECONDS = 2.0
 
 _KEYS = {LABEL_NAMES[key]: key for key in STATE_LABELS}
@@ -46,7 +46,8 @@ def label_name(category: Category) -> str:
 def relabel_thread(decision: Decision, messages: Sequence[Message]) -> None:
     """Request the changes that make the decision's category label the thread's only one.
 
-    As `show_state`, on the message decided on. A decision too unsure to be shown leaves no label.
+    As `show_state` does, with the label on the message that was judged. If the decision is too
+    unsure to be shown, the thread has no label.
     """
     wanted = None
     if decision.labelled:
@@ -62,18 +63,19 @@ def show_state(
     decision: Decision | None = None,
     among: Collection[LabelKey] = STATE_LABELS,
 ) -> None:
-    """Request the changes that leave the thread with this label of a state alone, or none.
+    """Request the changes after which this is the thread's only label of a state, or none is.
 
-    `messages` are the thread's; labels that are not `among` these stay. Must run in the firm's scope and under the thread's lock.
+    `messages` are the thread's; labels that are not in `among` stay. Must run in the firm's scope
+    and under the thread's lock.
     """
     by_id = {message.pk: message for message in messages}
     changes = _changes(by_id.keys(), among)
     interrupted = _cancel_unfinished(changes)
-    # What an interrupted action did to Gmail is unknown: undo it, or do it again.
+    # An interrupted action may or may not have changed Gmail, so its label is set in any case.
     unsure = [*map(_written, interrupted), *_last_unstored(changes)]
     removed = {label for label, is_on in unsure if not is_on}
     applied = {label for label, is_on in unsure if is_on}
-    # Read after the actions: one that ends meanwhile has stored what it did.
+    # Read after the actions, because an action that ends meanwhile has stored its labels then.
     carried = _carried(account_id, by_id.keys(), among)
     for message_id, key in sorted((carried | applied) - {wanted}):
         _request(ActionType.REMOVE_LABEL, by_id[message_id], key, decision)
@@ -97,7 +99,7 @@ def _carried(
 
 
 def _changes(message_ids: Collection[UUID], among: Collection[LabelKey]) -> QuerySet[Action]:
-    """Return the changes of these labels of the messages, whatever became of them."""
+    """Return all changes of these labels on these messages, in any status."""
     return Action.objects.filter(
         message_id__in=message_ids,
         action_type__in=LABEL_ACTIONS,
@@ -109,9 +111,9 @@ def _cancel_unfinished(changes: QuerySet[Action]) -> list[Action]:
     """Cancel the changes under way; return those that may have had an effect.
 
     Raises:
-        MailboxWaits: a page of labels is under way, which holds no thread's lock.
+            MailboxWaits: a page of labels is under way, which holds no lock of the thread.
     """
-    # Locked, as a page of labels may begin with one of them at this moment.
+    # Locked, because a job for a page of labels may start one of them at this moment.
     unfinished = list(
         changes.filter(status__in=UNFINISHED)
         .select_for_update(of=("self",), no_key=True)
@@ -127,7 +129,7 @@ def _cancel_unfinished(changes: QuerySet[Action]) -> list[Action]:
 
 
 def _last_unstored(changes: QuerySet[Action]) -> list[Written]:
-    """Return the last change of each label whose effect the next sync may have to store yet."""
+    """Return the last change of each label, if only the next sync may store its effect."""
     undos = ActionLink.objects.filter(effect__in=changes, relation=Relation.UNDO_OF)
     undone = dict(undos.values_list("cause_id", "effect_id"))
     rows = changes | Action.objects.filter(pk__in=list(undone))
@@ -156,7 +158,7 @@ def _request(
 
 
 def _labels_pages(actions: Sequence[Action]) -> bool:
-    """Say whether a live job puts a page of labels on, one of these among them."""
+    """Say whether one of these actions belongs to a live job that labels a page."""
     if not actions:
         return False
     owners = JobQueue.objects.filter(

@@ -1,4 +1,4 @@
-"""How the jobs that judge threads are put into the queue."""
+"""Enqueues the jobs that judge threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mail.services.queueing import SMALLEST_PAGE, about_message
 
 
 def enqueue_classifies(messages: Sequence[Message]) -> None:
-    """Have the messages' threads judged, many by the page; a message of each thread is enough.
+    """Have the messages' threads judged, many by the page; one message of each thread is enough.
 
     Must run in the firm's scope.
     """
@@ -37,9 +37,10 @@ def enqueue_classify(message: Message) -> EnqueueResult:
 
 
 def enqueue_order(message: Message, category: Category | None) -> EnqueueResult:
-    """Have the thread be of the category the person says it is of; None: judged once more.
+    """Have the person's category given to the thread; if it is None, have the thread judged again.
 
-    The person's last order stands: it takes the place of one that has not begun, else it follows.
+    The person's last order counts: it replaces an order that has not begun, and follows one that
+    has.
     Must run in the firm's scope.
     """
     payload = {**about_message(message), "force": True, "category": category}

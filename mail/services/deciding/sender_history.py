@@ -23,16 +23,16 @@ TIME_TO_ANSWER = timedelta(days=2)
 def sender_histories(
     account: MailAccount, messages: Sequence[Message]
 ) -> dict[UUID, SenderHistory]:
-    """Return the history of each message's sender, by the message's id; most people have none.
+    """Return the history of each message's sender, by the message's id; most senders have none.
 
-    Must run in the firm's scope. Of this mailbox alone: what people do in another says nothing
-    here, and would tell of it.
+    Must run in the firm's scope. Only this mailbox is read: what people do in another says nothing
+    about this one, and would be disclosed here.
     """
     senders = {one.sender_address for one in messages if one.sender_address}
     if not senders:
         return {}
     said = _said(account, senders | {one.lower() for one in senders})
-    # Nobody answers machines, and they write a lot.
+    # Machines are left out: nobody answers them, and they write a lot.
     people = {one.sender_address for one in messages if _is_person(one)}
     threads = _threads(account, people) if people else {}
     return {
@@ -52,7 +52,7 @@ def sender_histories(
 def _said(account: MailAccount, senders: set[str]) -> dict[str, dict[UUID, Category]]:
     """Return the categories that the person gave threads, by sender and thread, the oldest first.
 
-    That they wait for an answer is about one conversation, not about the sender.
+    `waiting` is left out, because it is about one conversation, not about the sender.
     """
     rows = Decision.objects.filter(
         account=account, source=DecisionSource.PERSON, message__sender_address__in=senders
@@ -61,7 +61,7 @@ def _said(account: MailAccount, senders: set[str]) -> dict[str, dict[UUID, Categ
     for sender, thread_id, category in rows.order_by("pk").values_list(
         "message__sender_address", "message__thread_id", "category"
     ):
-        # The last word on a thread counts, where it stands in the order.
+        # Only the last category of a thread counts, and has its place in the order.
         found[sender.lower()].pop(thread_id, None)
         found[sender.lower()][thread_id] = Category(category)
     return found

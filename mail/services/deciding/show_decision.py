@@ -1,4 +1,4 @@
-"""Shows in Gmail what was decided of a thread before it could be shown."""
+"""Shows in Gmail a decision that could not be shown when it was made."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ def show_decision(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
         messages = list(Message.objects.filter(account=account, thread_id=thread_id).only(*OUTLINE))
         thread = MailThread.objects.get(pk=thread_id)
         if thread.status == ThreadStatus.ARCHIVED:
-            # The person is done with it, and may have said so while Mailroom only suggested.
+            # The person marked it done, maybe while Mailroom only suggested.
             show_state(account.pk, messages, None)
         elif thread.status != ThreadStatus.PENDING and (draft := _last_draft(thread)):
-            # The label of the decision is over with the draft, whatever became of it.
+            # Once the thread had a draft, whatever became of that, the decision's label is not
+            # shown again.
             if draft.status == DraftStatus.READY and thread.status == ThreadStatus.DRAFTED:
                 show_state(account.pk, messages, (draft.message_id, label_beside(draft)))
         else:
@@ -48,7 +49,7 @@ def show_decision(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
 
 
 def _last_draft(thread: MailThread) -> Draft | None:
-    """Return the last draft of a thread that needs a response; None: it never had one."""
+    """Return the last draft of a thread that needs a response; None if it never had one."""
     if thread.classification != Category.NEEDS_RESPONSE:
         return None
     draft: Draft | None = Draft.objects.filter(thread=thread).order_by("-pk").first()
