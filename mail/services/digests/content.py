@@ -31,17 +31,17 @@ _COLUMNS = "{:<18}{:>6}{:>12}"
 
 @dataclass(frozen=True)
 class Digest:
-    """What there is to say of a mailbox today."""
+    """What there is to say about a mailbox today."""
 
     address: str
     summary: str
-    """In one line and in numbers: nothing that the mail says."""
+    """One line of numbers, without anything that the mail says."""
     text: str
     briefing_page: str
 
 
 def digest_of(account: MailAccount, day: date, time_zone: str) -> Digest | None:
-    """Read the digest of a mailbox, whose mail it quotes; None: there is nothing to say.
+    """Return the digest of a mailbox, which quotes its mail; None if there is nothing to say.
 
     Must run in the firm's scope.
     """
@@ -92,7 +92,7 @@ def _part(heading: str, part: Part, words: Any, zone: ZoneInfo) -> Iterator[str]
 
 def _thread(thread: MailThread, zone: ZoneInfo) -> tuple[str, str]:
     since = _moment(thread.last_message_at, zone)
-    # Nobody judges a thread in which only its owner wrote.
+    # A thread in which only its owner wrote has no category, because nobody judges it.
     return thread.subject, f"{thread.get_classification_display() or 'Waiting'}, since {since}"
 
 

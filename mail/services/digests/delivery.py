@@ -1,4 +1,4 @@
-"""Delivers a digest by every channel its person wants, where they still want it."""
+"""Delivers a digest by each channel that its person wants, if they still want it."""
 
 from __future__ import annotations
 
@@ -34,20 +34,21 @@ NOTHING_TO_SAY = "Nothing waits"
 def deliver_digest(ctx: JobContext, user_id: int, account_id: UUID, day: date) -> dict[str, Any]:
     """Deliver one day's digest of a mailbox, and return the job's result.
 
-    A channel that took it is not used again in a later attempt. A worker that is killed between the
-    channel's answer and its record sends once more: an e-mail with the same Message-ID.
+    A channel that has sent it is not used again in a later attempt. If the worker is killed after
+    the channel's answer, before that is recorded, it is sent again: an e-mail with the same
+    Message-ID.
 
     Raises:
-        Snooze: the person's quiet hours.
+            Snooze: the person has quiet hours.
         Cancel: the person left.
-        HandlerError: a channel failed; the others were used.
+            HandlerError: a channel failed; the other channels were used.
     """
     with firm_scope(ctx.firm_id):
         member = Membership.objects.select_related("user").filter(user_id=user_id).first()
         if member is None or not member.user.is_active:
             raise Cancel(LEFT)
         preference = find_preference(ctx.firm_id, user_id)
-        # Asked anew at each attempt: a grant may have been withdrawn meanwhile.
+        # Read again at each attempt, because a grant may have been withdrawn meanwhile.
         account: MailAccount | None = mailboxes_of(user_id).filter(pk=account_id).first()
         person = addressee(ctx.firm_id, member.user)
         reason = _why_not(preference, account, person, day)
@@ -100,6 +101,6 @@ def _email(ctx: JobContext, digest: Digest, address: str) -> None:
 
 
 def _discord(ctx: JobContext, digest: Digest, url: str) -> None:
-    # A channel may have more readers than the mailbox: no subjects.
+    # No subjects, because a Discord channel may have more readers than the mailbox.
     address, summary = discord.plain(digest.address), discord.plain(digest.summary)
     send_discord(ctx, url, f"**{address}**\n{summary}\n{digest.briefing_page}", EVENT)

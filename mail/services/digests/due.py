@@ -1,4 +1,4 @@
-"""Puts the digests that are due into the queue: one job for each person, mailbox and day."""
+"""Enqueues the digests that are due: one job for each person, mailbox and day."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DELIVERY_TYPE = "digest_delivery"
 
 
 def enqueue_due_digests(checkpoint: Callable[[], None]) -> int:
-    """Enqueue what is due of every firm; return how many jobs that made.
+    """Enqueue the digests that are due, of every firm; return how many jobs were created.
 
     Digests of people who are inactive, or who left the firm, wait until they are back.
     """
@@ -27,7 +27,7 @@ def enqueue_due_digests(checkpoint: Callable[[], None]) -> int:
 
 
 def mailboxes_of(user_id: int) -> QuerySet[MailAccount]:
-    """Return the mailboxes of which a person gets digests. Must run in the firm's scope."""
+    """Return the mailboxes for which a person gets digests. Must run in the firm's scope."""
     found: QuerySet[MailAccount] = MailAccount.objects.filter(own_or_granted(user_id), active=True)
     return found.exclude(connection=Connection.DISCONNECTED)
 
@@ -41,7 +41,7 @@ def _due(now: datetime) -> QuerySet[NotificationPreference]:
 
 
 def _specs(row: NotificationPreference, due_at: datetime) -> list[EnqueueSpec]:
-    # The day of the person's own calendar: with it in its key, there is one job a day.
+    # The day in the person's time zone is part of the job's key, so that there is one job a day.
     day = due_at.astimezone(ZoneInfo(row.time_zone)).date()
     about: dict[str, Any] = {"user_id": row.user_id, "day": day.isoformat()}
     return [
