@@ -15,7 +15,7 @@ UNINDEXED = "unindexed"
 
 @schedule_group(UNINDEXED, member="firm with mail to index")
 def unindexed(reach: GroupRequest) -> Iterator[Member]:
-    """Return the firms with messages that are not indexed: imported, or from before the index."""
+    """Return the firms with messages that are not indexed: imported, or older than the index."""
     missing = Message.objects.filter(firm=OuterRef("pk"), search_index=None)
     firms = Firm.objects.filter(Exists(missing))
     if reach.firm_id is not None:

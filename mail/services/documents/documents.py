@@ -1,7 +1,7 @@
-"""Attachments that are read: which of them, and each step of a document's way into search.
+"""Selects the attachments to be read, and does each step of a document's way into search.
 
-A document goes from waiting to fetched, scanned and read; each step is a job, which does nothing
-where the document has left its state. Its bytes are kept from the first step to the last.
+A document goes from waiting to fetched, scanned and read. Each step is a job, which does nothing if
+the document has left the state that the step begins in. Its bytes are kept until the last step.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FETCH_TYPE, SCAN_TYPE, EXTRACT_TYPE = "attachment.fetch", "malware_scan", "text_
 
 
 def request_documents(account: MailAccount, messages: Sequence[Message]) -> None:
-    """Have the attachments of new messages read that can be. Must run in the firm's scope."""
+    """Have the readable attachments of new messages read. Must run in the firm's scope."""
     if not messages or not reads_attachments_of(account):
         return
     ids = [message.pk for message in messages]
@@ -75,10 +75,10 @@ def _payload(document: Document) -> dict[str, Any]:
 
 
 def document_in(firm_id: int, document_id: UUID, status: DocumentStatus) -> Document | None:
-    """Return the document with its message, attachment and bytes; None: it has left this state.
+    """Return the document with message, attachment and bytes; None if it has left this state.
 
     Raises:
-        RowGone: it was deleted with its message.
+            RowGone: the document was deleted with its message.
     """
     with firm_scope(firm_id):
         rows = Document.objects.select_related("message", "attachment").defer("text")
@@ -89,10 +89,10 @@ def document_in(firm_id: int, document_id: UUID, status: DocumentStatus) -> Docu
 
 
 def fetch_content(account: MailAccount, gmail: GmailClient, document: Document) -> bytes:
-    """Return the attachment's bytes; Gmail's id of it is read anew, it does not last.
+    """Return the attachment's bytes; Gmail's id of it is read anew, because it does not last.
 
     Raises:
-        Unreadable: it is gone, larger than allowed, or nothing is fetched any more.
+            Unreadable: it is gone, too large, or attachments are not read any more.
     """
     if not reads_attachments_of(account):
         raise Unreadable(Unread.SWITCHED_OFF)
@@ -114,7 +114,7 @@ def fetch_content(account: MailAccount, gmail: GmailClient, document: Document) 
 
 
 def keep_content(document: Document, content: bytes) -> dict[str, Any]:
-    """Store the bytes and have them scanned. Must run in the firm's scope, as what follows."""
+    """Store the bytes and have them scanned. Must run in the firm's scope, as the steps below."""
     return _go_on(
         document,
         DocumentStatus.WAITING,
@@ -128,7 +128,7 @@ def keep_content(document: Document, content: bytes) -> dict[str, Any]:
 
 
 def keep_verdict(document: Document, scan: ScanResult, malware: str = "") -> dict[str, Any]:
-    """Store what the scanner said, and have a file read that is not infected."""
+    """Store the scanner's verdict, and have a file that is not infected read."""
     verdict = {"scan": scan, "malware": malware[:MAX_MALWARE_LENGTH], "scanned_at": Now()}
     if scan == ScanResult.INFECTED:
         return end_document(document, Unread.INFECTED, status=DocumentStatus.INFECTED, **verdict)
@@ -138,8 +138,9 @@ def keep_verdict(document: Document, scan: ScanResult, malware: str = "") -> dic
 
 
 def keep_text(document: Document, extraction: Extraction) -> dict[str, Any]:
-    """Store what the attachment says, and let search find its message by it."""
-    # An erasure locks the mailbox: what is stored from now on asks the suppression list first.
+    """Store the attachment's text, by which search then finds its message."""
+    # An erasure locks the mailbox, too: text that is stored after it asks the suppression list
+    # here.
     MailAccount.objects.select_for_update(no_key=True).get(pk=document.account_id)
     detected = extraction.detected_type[:MAX_DETECTED_LENGTH]
     if not extraction.text:
@@ -158,7 +159,7 @@ def keep_text(document: Document, extraction: Extraction) -> dict[str, Any]:
 
 
 def fetch_again(document: Document) -> dict[str, Any]:
-    """Have the bytes fetched that were dropped on the way."""
+    """Have the document's bytes fetched again, because they were dropped."""
     return _go_on(document, document.status, FETCH_TYPE, status=DocumentStatus.WAITING)
 
 
@@ -172,7 +173,7 @@ def end_document(document: Document, reason: Unread | None, **changes: Any) -> d
 
 
 def forget(documents: Sequence[Document]) -> None:
-    """Drop what documents say: they mention an erased person. Must run in a scope."""
+    """Drop what these documents say, as they mention an erased person. Must run in a scope."""
     Document.objects.filter(pk__in=[one.pk for one in documents]).update(
         status=DocumentStatus.UNREADABLE, reason=Unread.ERASED, text="", content=None, malware=""
     )
@@ -181,14 +182,14 @@ def forget(documents: Sequence[Document]) -> None:
 
 
 def drop_contents(firm_id: int) -> None:
-    """Drop the bytes of the firm's documents, which nobody can search for a person."""
+    """Drop the bytes of the firm's documents, because bytes cannot be searched for a person."""
     Document.objects.filter(firm_id=firm_id, content__isnull=False).update(content=None)
 
 
 def _go_on(
     document: Document, before: DocumentStatus | str, job_type: str, **changes: Any
 ) -> dict[str, Any]:
-    """Store a step and enqueue the next."""
+    """Store a step and enqueue the next one."""
     if not _change(document, before, **changes):
         return _overtaken(document)
     result = enqueue(job_type, _payload(document), priority=Priority.LOW)

@@ -1,4 +1,4 @@
-"""Keeps the search index of messages. It is written with the messages and goes with them."""
+"""Keeps the search index of messages; it is written and deleted with the messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TEXT = ("subject", "sender_name", "sender_address", "to", "cc", "text")
 
 
 def index_messages(messages: Collection[Message]) -> int:
-    """Index the messages, new or known, in one statement; return how many they are.
+    """Index the messages, new or indexed before, in one statement; return how many.
 
     Must run in the scope of the messages' firm.
     """
@@ -48,27 +48,27 @@ def index_messages(messages: Collection[Message]) -> int:
 
 
 def index_some(firm_id: int, message_ids: Collection[UUID]) -> int:
-    """Index these messages of the firm anew, those that are still there; return how many."""
+    """Index these messages of the firm anew, if they still exist; return how many."""
     with firm_scope(firm_id):
         return index_messages(_with_text(Message.objects.filter(pk__in=message_ids)))
 
 
 def index_missing(firm_id: int) -> int:
-    """Index some of the firm's messages that have no words yet; return how many these were."""
+    """Index some of the firm's messages that are not indexed; return how many."""
     with firm_scope(firm_id):
         missing = Message.objects.filter(search_index=None).order_by("-pk")
         return index_messages(_with_text(missing)[:AT_ONCE])
 
 
 def drop_erased_words() -> None:
-    """Rewrite the index of SQLite, which else keeps the words of deleted messages for a while."""
+    """Rewrite SQLite's index, which otherwise keeps the words of deleted messages for a while."""
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute("INSERT INTO mail_search(mail_search) VALUES ('optimize')")
 
 
 def _document_texts(message_ids: Collection[UUID]) -> dict[UUID, list[str]]:
-    """Return what the messages' attachments say, as far as they were read."""
+    """Return the texts of the messages' attachments, as far as they were read."""
     texts: dict[UUID, list[str]] = defaultdict(list)
     if message_ids:
         read = Document.objects.filter(message_id__in=message_ids, status=DocumentStatus.READ)

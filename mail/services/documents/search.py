@@ -13,28 +13,28 @@ from mail.models import MessageIndex
 from mail.text.words import words_of
 from tenants.local_settings import set_local
 
-# What the policy of the index reads; see the migration 0016.
+# The setting that the policy of the index reads; see the migration 0016.
 SEARCH_SETTING = "mailroom.search"
-# A search finds the newest; who wants others narrows it.
+# A search finds the newest this many messages; for others the words must be narrower.
 MOST_FOUND = 1000
-# A beginning this short matches nearly everything: such a word is taken as it is.
+# Shorter words must match whole, because so short a beginning matches nearly everything.
 SHORTEST_BEGINNING = 2
-# SQLite: from this many hits on, the newest messages are looked through rather than the hits.
+# SQLite: with more hits than these, the messages are read from the newest on and checked for a hit.
 MANY_HITS = 5 * MOST_FOUND
 _MATCHES = "SELECT 1 FROM mail_search WHERE mail_search MATCH %s LIMIT 1 OFFSET %s"
 _FTS = (
     "SELECT row.index_id FROM mail_search JOIN mail_search_row AS row"
     " ON row.number = mail_search.rowid WHERE mail_search MATCH %s"
 )
-# The plus keeps SQLite from looking up each hit.
+# The plus keeps SQLite from looking up every hit.
 _IS_HIT = f"+mail_messageindex.id IN ({_FTS})"
 
 
 def find_messages(text: str, readable: Q) -> list[UUID]:
     """Return the ids of the newest messages with words that begin with each of the text's.
 
-    Must run in a scope; `readable` says, by `account__`, whose mail may be searched: a hit tells
-    what a message says.
+    Must run in a scope. `readable` says, by `account__`, whose mail may be searched, because each
+    hit discloses what a message says.
     """
     words = words_of(text)
     if not words:

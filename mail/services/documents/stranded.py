@@ -1,4 +1,4 @@
-"""Documents that wait for a job which is over: it was canceled, failed, or is gone."""
+"""Finds documents whose job is over: canceled, failed, or gone."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _GONE = ("job_gone", "Its job is over: nobody reads it any more")
 
 
 def with_job_status(documents: QuerySet[Any]) -> QuerySet[Any]:
-    """Mark each document with the status of its job, as `job_status`; None: the job is gone."""
+    """Annotate each document with its job's status, as `job_status`; None if the job is gone."""
     job = JobQueue.objects.filter(pk=OuterRef("job_id")).values("status")
     marked: QuerySet[Any] = documents.annotate(job_status=Subquery(job))
     return marked
 
 
 def why_not_read(document: Document) -> tuple[str, str]:
-    """Return why the document was not read, or not whole: a code and a text; both empty: no reason.
+    """Return why the document was not read, or not wholly: a code and a text, both empty if it was.
 
-    The document comes from `with_job_status`. One that waits has a reason where its job is over.
+    The document must come from `with_job_status`: a document that waits has a reason if its job is
+    over.
     """
     if document.status not in UNFINISHED:
         return document.reason, document.get_reason_display()

@@ -1,4 +1,4 @@
-"""Whether a mailbox's attachments are read: its own switch, beside the setting for all."""
+"""Decides whether a mailbox's attachments are read: by its own switch and READ_ATTACHMENTS."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def reads_attachments_of(account: MailAccount) -> bool:
 
 @in_firm_scope
 def set_reading(account: MailAccount, *, read: bool, reason: str = "", by: Actor = SERVICE) -> None:
-    """Read attachments of new mail from now on, or none; what waits to be fetched is left alone then.
+    """Switch the reading of new mail's attachments; off, those that wait are not fetched either.
 
-    With READ_ATTACHMENTS off none is read all the same.
+    With READ_ATTACHMENTS off, none is read in any case.
     """
     change_mailbox(account, "mailbox.read_attachments", by=by, reason=reason, read_attachments=read)
