@@ -1,1 +1,1 @@
-"""What the mail app can do, one use case to a module; clients are handed in."""
+"""The use cases of the mail app, one to a module; the caller passes the clients in."""

@@ -1,4 +1,4 @@
-"""Puts rows that are due into the queue: once for each date, in the transaction that moves the row on."""
+"""Enqueues the jobs of rows that are due, once for each date, as it moves the row to its next."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def enqueue_due_rows(
     *,
     checkpoint: Callable[[], None],
 ) -> int:
-    """Enqueue the jobs of each row that `due` finds, and move it to its next date; return how many.
+    """Enqueue the jobs of the rows that `due` finds and move these on; return how many jobs.
 
-    Of several dates that passed, the last one gets the jobs. A kill in between loses and repeats
-    nothing: a page's jobs and its rows' next dates are committed together. A row whose dates cannot
-    be computed (its time zone may have left the system's list), or whose jobs are refused, is logged
-    and stays due.
+    If several dates have passed, only the last one gets jobs. A page's jobs and its rows' next
+    dates are committed together, so that a kill loses and repeats nothing. A row whose dates cannot
+    be computed (its time zone may have left the system's list), or whose jobs are refused, is
+    logged and stays due.
     """
     enqueued = 0
     for firm_id in _firms_with_due(due):
@@ -57,7 +57,7 @@ def _enqueue_page(
     specs_of: Callable[[Any, datetime], list[EnqueueSpec]],
     skipped: list[Any],
 ) -> tuple[int, int]:
-    """Return how many rows were looked at, and how many jobs they made; `skipped` grows."""
+    """Return the number of rows and of jobs; add the rows that could not be moved to `skipped`."""
     with firm_scope(firm_id):
         now = database_now()
         found = due(now).exclude(pk__in=skipped).order_by("due_at", "pk")
@@ -74,7 +74,7 @@ def _enqueue_page(
 
 
 def _enqueue(firm_id: int, specs: Mapping[Any, list[EnqueueSpec]]) -> dict[Any, int]:
-    """Enqueue the jobs of each row; return how many that made, without the rows that are refused."""
+    """Enqueue the jobs of each row; return how many jobs each got, without the refused rows."""
     made: dict[Any, int] = {}
     try:
         results = iter(enqueue_many([one for many in specs.values() for one in many], firm=firm_id))
@@ -83,7 +83,7 @@ def _enqueue(firm_id: int, specs: Mapping[Any, list[EnqueueSpec]]) -> dict[Any, 
         if len(specs) == 1:
             _log_refused(next(iter(specs)), error)
             return made
-    # One of them holds up no other.
+    # One by one, so that a refused row does not hold up the others.
     for row, many in specs.items():
         made |= _enqueue(firm_id, {row: many})
     return made
@@ -103,7 +103,7 @@ def _identity(row: DatedRow) -> dict[str, Any]:
 
 
 def _slot_of(row: DatedRow, now: datetime) -> datetime | None:
-    """Move the row on and return the date that is due; None: its dates cannot be computed."""
+    """Move the row on and return the date that is due; None if its dates cannot be computed."""
     try:
         return _move_on(row, now)
     except TimetableInvalid as error:

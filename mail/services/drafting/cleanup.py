@@ -49,11 +49,11 @@ NO_DRAFT = "The thread has no draft of Mailroom's"
 def mark_done(
     account: MailAccount, thread_id: UUID, newest_id: UUID | None = None
 ) -> dict[str, Any]:
-    """Take the labels of states, snoozes and the inbox from the whole thread; Done stays.
+    """Remove labels of states, snoozes and INBOX from the whole thread; the label Done stays.
 
-    What is newer than the message `newest_id`, and not marked itself, came since: it is left alone.
-    Where Mailroom suggests only, it keeps what the person said and leaves Gmail alone. Must run
-    under the thread's lock.
+    Messages that came after `newest_id`, and do not carry Done themselves, are left alone. If
+    Mailroom suggests only, it stores that the thread is done and leaves Gmail alone. Must run under
+    the thread's lock.
     """
     suggests = suggests_only(account)
     with firm_scope(account.firm_id):
@@ -73,7 +73,7 @@ def mark_done(
 def _done_with(
     account: MailAccount, messages: list[Message], newest_id: UUID | None
 ) -> list[Message]:
-    """Return those that were there when the person marked the thread, or are marked; all, if unknown."""
+    """Return the messages that the person saw when marking the thread, or that carry Done."""
     since = next((at for at, one in enumerate(messages) if one.pk == newest_id), 0)
     own = MailLabel.objects.filter(account=account, key=LabelKey.DONE)
     marks = set(own.values_list("gmail_label_id", flat=True))
@@ -83,10 +83,10 @@ def _done_with(
 
 
 def _archive(account: MailAccount, messages: list[Message]) -> None:
-    # All at once, in the order in which a change of the mailbox's mode locks them.
+    # All are locked at once, in the order in which a change of the mailbox's mode locks them.
     locked_ids(Action.objects.filter(message__in=messages, status__in=UNFINISHED))
     show_state(account.pk, messages, None)
-    # Else they would come back to the inbox.
+    # Otherwise the messages would come back to the inbox.
     end_snoozes(messages)
     for message in messages:
         if "INBOX" in message.labels:
@@ -115,9 +115,10 @@ def withdraw_draft(
     draft_id: UUID | None = None,
     job_id: UUID | None = None,
 ) -> dict[str, Any]:
-    """Take a draft that nobody needs any more out of Gmail unless it was edited.
+    """Move a draft that nobody needs any more to the trash, unless it was edited.
 
-    `draft_id` names it, or else the thread's is meant; `job_id` is the job that was asked for this.
+    `draft_id` names the draft (without it, the thread's is meant) and `job_id` is the job of this
+    call.
     Must run under the thread's lock.
     """
     if suggests_only(account):
@@ -144,9 +145,10 @@ def take_back(
     rfc822_id: str,
     content_hash: str,
 ) -> dict[str, Any]:
-    """Take a draft out of Gmail whose mail was deleted for ever, unless it was edited.
+    """Move a draft in Gmail to the trash whose mail was deleted for good, unless it was edited.
 
-    Its row went with the mail: it is told by its Message-ID. Must run under the thread's lock.
+    The draft's row was deleted with the mail, so the draft is found by its Message-ID. Must run
+    under the thread's lock.
     """
     if suggests_only(account):
         return skipped(SUGGESTS_ONLY)
@@ -161,10 +163,10 @@ def take_back(
 def _versions(
     account: MailAccount, thread_id: UUID, draft_id: UUID, job_id: UUID | None
 ) -> list[Draft]:
-    """Return what is left of the draft and of its reworks that were ordered before this job was.
+    """Return the draft and its reworks that were ordered before this job was, unless they ended.
 
-    What is ordered later is wanted again. One that is not written yet comes first, else its job
-    would go on with it.
+    A rework that was ordered later is wanted. Drafts that are not written yet come first, because
+    otherwise their jobs would write them all the same.
     """
     with firm_scope(account.firm_id):
         rows = Draft.objects.filter(account=account, thread_id=thread_id)
@@ -181,7 +183,7 @@ def _versions(
 
 
 def _is_later(draft: Draft, draft_id: UUID, job_id: UUID | None) -> bool:
-    # The ids of jobs grow with time.
+    # Job ids grow with time.
     if draft.pk == draft_id or draft.job_id is None or job_id is None:
         return False
     return draft.job_id > job_id
@@ -204,7 +206,7 @@ def _ready_draft(account: MailAccount, thread_id: UUID) -> Draft | None:
         rows = Draft.objects.filter(account=account, thread_id=thread_id)
         writing = rows.filter(status=DraftStatus.WRITING).values_list("job_id", flat=True)
         if JobQueue.objects.filter(pk__in=list(writing), status__in=list(LIVE)).exists():
-            # Its job looks after the one before; one that gave up does not.
+            # A draft's live job takes care of the version before it; a job that gave up does not.
             return None
         ready = rows.filter(status=DraftStatus.READY).select_related("thread", "message")
         draft: Draft | None = ready.first()
@@ -236,7 +238,7 @@ _EVENTS = {
 def end_draft(
     account: MailAccount, draft: Draft, status: DraftStatus, thread_status: ThreadStatus
 ) -> dict[str, Any]:
-    """Note what became of a draft that stood; a thread that was drafted stands there, too."""
+    """Store how a draft that was ready ended; a thread that was drafted gets `thread_status`."""
     with firm_scope(account.firm_id):
         ended = Draft.objects.filter(pk=draft.pk, status=DraftStatus.READY).update(
             status=status, ended_at=Now()

@@ -1,4 +1,4 @@
-"""Composes a draft: its text by the model or a template, to whom, and what Gmail will hold."""
+"""Composes a draft: its text, by the model or a template, its recipients and its hash."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Written:
 def compose_draft(task: DraftTask) -> Draft:
     """Return the draft that the task asks for, not stored yet; no transaction may be open.
 
-    Raises:
-        ModelError: the model may answer at a later attempt.
+    ModelError: the model did not answer; a later attempt may succeed.
+    ModelError: the model may answer at a later attempt.
     """
     with firm_scope(task.account.firm_id):
         plan = plan_for(task.account, task.message)
@@ -83,7 +83,7 @@ def compose_draft(task: DraftTask) -> Draft:
 
 
 def mail_of(draft: Draft) -> OutgoingMail:
-    """Return the draft as the message to be written."""
+    """Return the draft as the outgoing message."""
     content = reply_content(draft.message, text=draft_body(draft.text))
     sender, signature = sender_of(draft.account, draft.message)
     text, _ = signed(content.text, "", signature)
@@ -119,7 +119,7 @@ def _by_template(task: DraftTask, plan: ReplyPlan) -> Written:
     with firm_scope(task.account.firm_id):
         text, name = text_by_template(task.account, task.message, plan)
     if task.instruction:
-        # A template cannot follow an order: it is kept in sight.
+        # A template cannot follow the person's order, so the order is put above it.
         text = f"[TODO: {task.instruction}]\n\n{text}"
     return Written(text, DraftSource.TEMPLATE, name)
 
@@ -190,6 +190,6 @@ def _last_call(task: DraftTask) -> LLMCall | None:
 
 
 def reply_faults(account: MailAccount, message: Message) -> list[Any]:
-    """Return what keeps an answer to the message from being written, nothing as a rule."""
+    """Return what keeps an answer to the message from being written; usually nothing."""
     draft = Draft(account=account, message=message, text="-", rfc822_id="<a@mailroom.invalid>")
     return list(faults_of(mail_of(draft)))

@@ -1,8 +1,8 @@
-"""What a sync sees the person do in Gmail, as jobs: a label, Rework, Done, the trash, a draft that went.
+"""Enqueues jobs for what a sync sees the person do in Gmail: labels, trash, drafts that went.
 
-Our own writes come back in the same history. An own label is told from the person's by the actions
-on its message: the newest that touched the label before. An own draft is ended here before Gmail
-hears of it, and only drafts that stand are looked for.
+Mailroom's own writes come back in the same history. Whether Mailroom or the person gave a label is
+told by the actions on its message: by the newest one before that touched the label. Mailroom ends a
+draft here before it tells Gmail, and only drafts that are ready or being written are looked for.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ from mail.services.drafting.requests import (
 from mail.services.timelines.threads import DISCARDING_LABELS
 from tenants.scope import all_firms
 
-# So long after the sync before, or after the label was given, one of ours that is seen again was
-# taken off and put back.
+# Mailroom's own label may come back in the history for so long after the last sync, or after it was
+# given. Seen later, the person took it off and put it back.
 ECHO: Final = timedelta(minutes=10)
 ACTIONS_SEARCHED: Final = 50
-# What the person orders by a label; the first of several on one thread.
+# What the person orders by a label; if a thread has several, the first in this order counts.
 _ORDERS: Final = (
     *(LabelKey.DONE, LabelKey.REWORK, LabelKey.NEEDS_RESPONSE),
     *(LabelKey.ACTION_REQUIRED, LabelKey.PAYMENT_REQUEST, LabelKey.WAITING, LabelKey.FYI),
 )
 
 Gains = Mapping[str, Mapping[str, int]]
-"""By Gmail's message id the labels it gained, each with the history record's id."""
+"""By Gmail's message id, the labels that the message gained, each with its history record's id."""
 
 
 def follow_labels(account: MailAccount, gains: Gains) -> None:
-    """Enqueue what the labels that the person gave ask for, once a thread.
+    """Enqueue what the labels that the person gave ask for, one job a thread.
 
-    Must run in the firm's scope, once the changes are stored.
+    Must run in the firm's scope, after the changes are stored.
     """
     _withdraw_drafts(account, gains)
     own = MailLabel.objects.filter(account=account, key__in=list(_ORDERS))
@@ -96,7 +96,7 @@ def follow_labels(account: MailAccount, gains: Gains) -> None:
 
 
 def _withdraw_drafts(account: MailAccount, gains: Gains) -> None:
-    """Have the drafts taken back that answer what went to the trash or to spam."""
+    """Have the drafts withdrawn that answer messages in the trash or in spam."""
     discarded = [one for one, labels in gains.items() if not DISCARDING_LABELS.isdisjoint(labels)]
     if not discarded:
         return
@@ -128,15 +128,15 @@ def _enqueue(thread_id: UUID, orders: Mapping[LabelKey, Message]) -> None:
 def _newest_actions(
     account: MailAccount, gmail_message_ids: Collection[str]
 ) -> dict[str, list[Action]]:
-    """Return by Gmail's message ids the newest actions that wrote, or may have written, to Gmail.
+    """Return the newest actions that wrote, or may have written, to Gmail, by Gmail's message ids.
 
-    For whichever firm: Mailroom's label is not the person's where another has the mailbox, too.
+    All firms' actions count: if another firm has the same mailbox, its labels are not the person's.
     """
     with all_firms("what Mailroom wrote to the same mailbox for another firm"):
         accounts = MailAccount.objects.filter(address=account.address)
         firm_of = dict(accounts.values_list("pk", "firm_id"))
         stored = Message.objects.filter(
-            # By firm as well, as the index begins.
+            # The firms are named because the index begins with the firm.
             firm_id__in=set(firm_of.values()),
             account_id__in=list(firm_of),
             gmail_message_id__in=list(gmail_message_ids),
@@ -160,7 +160,7 @@ def _newest_actions(
 
 
 def _foresee_undos(actions: Iterable[Action]) -> None:
-    """Note, in these rows alone, what undos under way are to change; they keep it when they end."""
+    """Note in these objects, not in the database, what undos under way are about to change."""
     under_way = {
         action.pk: action
         for action in actions
@@ -176,9 +176,9 @@ def _foresee_undos(actions: Iterable[Action]) -> None:
 
 
 def _echoes_since(account: MailAccount) -> datetime:
-    """Return since when what Mailroom wrote may come back in this sync: the one before missed it.
+    """Return since when Mailroom's own writes may appear in this sync: just before the last one.
 
-    `account` is as before the sync.
+    `account` is as it was before this sync.
     """
     now = timezone.now()
     return min(now, account.last_sync_at or now) - ECHO
@@ -187,7 +187,7 @@ def _echoes_since(account: MailAccount) -> datetime:
 def _is_own(
     actions: Iterable[Action], label_id: str, key: LabelKey, record: int, since: datetime
 ) -> bool:
-    """Say whether Mailroom gave the message of these actions the label, in this record of history."""
+    """Say whether one of these actions of Mailroom's gave the label in this history record."""
     for action in actions:
         hint = action.undo_hint or {}
         if (hint.get("history_id") or 0) >= record:
@@ -202,7 +202,7 @@ def _is_own(
 
 
 def follow_drafts(account: MailAccount, gmail_message_ids: Collection[str]) -> None:
-    """Have looked what became of drafts whose messages are gone: edited, sent or discarded.
+    """Have drafts whose messages are gone checked: they were edited, sent or discarded.
 
     Must run in the firm's scope.
     """
@@ -214,7 +214,7 @@ def follow_drafts(account: MailAccount, gmail_message_ids: Collection[str]) -> N
 
 
 def follow_deletions(messages: Collection[Message]) -> None:
-    """Have the drafts taken back that answer these messages: their rows are deleted with them.
+    """Have the drafts withdrawn that answer these messages, whose rows are about to be deleted.
 
     Must run in the firm's scope.
     """
@@ -226,7 +226,7 @@ def follow_deletions(messages: Collection[Message]) -> None:
 
 
 def follow_all_drafts(account: MailAccount) -> None:
-    """Have looked what became of every draft: the history that would tell was lost.
+    """Have every ready draft checked, because the history that would tell was lost.
 
     Must run in the firm's scope.
     """

@@ -1,7 +1,7 @@
-"""The drafts of a thread as they are in Gmail, and whether the person has changed one of ours.
+"""Reads the drafts of a thread in Gmail, and tells whether the person has changed one.
 
-A draft begins with the marker; what the person writes above it is an order. An edit gives a draft's
-message another id, so that moving it to the trash by that id cannot hit an edit nobody has seen.
+A draft begins with the marker; what the person writes above it is an order. Each edit gives the
+draft's message another id, so moving it to the trash by its id cannot hit an edit nobody has read.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from mail.text.parse import parse_message
 from mail.text.parsed import Address, ParsedMail
 
 MARKER: Final = "✂️"
-# Some programs drop the variation selector.
+# The variation selector is optional, because some programs drop it.
 _MARKER: Final = re.compile("✂\ufe0f?")
 MAX_DRAFT_CHARS: Final = 100_000
 NO_INSTRUCTION: Final = "(no specific instruction provided)"
 _TAG: Final = re.compile(r"(<[^>]*>)")
-# Where a line begins and ends, unlike between words of one.
+# These tags begin and end a line; other tags stand between words.
 _BLOCK: Final = re.compile(r"</?(?:div|p|li|ul|ol|h[1-6]|blockquote|pre|table|tr|hr)\b")
 _TAGS: Final = nh3.ALLOWED_TAGS | {"font", "big"}
 _ATTRIBUTES: Final = {
     "*": {"style", "align", "color", "face", "size"}, "a": {"href"}, "img": {"src"},
 }  # fmt: skip
-# Tags that only hold text, which programs put around every line.
+# Tags that only hold text; programs put them around every line.
 _BARE: Final = frozenset(
     {"<br>", *(f"<{end}{name}>" for name in ("div", "p", "span") for end in ("", "/"))}
 )
@@ -55,9 +55,9 @@ class GmailDraft:
     text: str
     content_hash: str
     hash_below: str
-    """The content hash as it would be without what stands above the marker."""
+    """The content hash without what stands above the marker."""
     files: tuple[tuple[str, int], ...]
-    """The names and sizes of what is attached."""
+    """The names and sizes of the attached files."""
 
     @property
     def has_files(self) -> bool:
@@ -66,12 +66,12 @@ class GmailDraft:
 
     @property
     def has_marker(self) -> bool:
-        """Whether the marker is in it: Mailroom wrote it, or a version of it."""
+        """Whether it contains the marker: then Mailroom wrote it, or a version of it."""
         return _MARKER.search(self.text) is not None
 
     @property
     def above(self) -> str:
-        """What the person wrote above the marker; all of it where there is none."""
+        """What the person wrote above the marker; the whole text if there is no marker."""
         return _MARKER.split(self.text, maxsplit=1)[0].strip()
 
     @property
@@ -87,7 +87,7 @@ def draft_body(text: str) -> str:
 
 
 def content_hash(mail: OutgoingMail, files: Iterable[tuple[str, int]] = ()) -> str:
-    """Return the hash of what Gmail holds as long as nobody edits it; `files` are attached."""
+    """Return the hash that Gmail's draft has until somebody edits it; `files` are attached."""
     people = [_keys((mail.sender,)), _keys(mail.to), _keys(mail.cc), _keys(mail.bcc)]
     text = mail.text
     if mail.html and not text.strip():
@@ -98,7 +98,7 @@ def content_hash(mail: OutgoingMail, files: Iterable[tuple[str, int]] = ()) -> s
 def is_edited(draft: Draft, current: GmailDraft) -> bool:
     """Say whether the person has changed the draft since it was written.
 
-    Under the message id that was seen last, nothing can have changed since.
+    While the draft has the message id that was seen last, it has not changed since.
     """
     if current.gmail_message_id == draft.gmail_message_id:
         return draft.edited
@@ -106,23 +106,23 @@ def is_edited(draft: Draft, current: GmailDraft) -> bool:
 
 
 def is_edited_below(draft: Draft, current: GmailDraft) -> bool:
-    """Say whether the person has changed more than what stands above the marker."""
+    """Say whether the person has changed anything but what stands above the marker."""
     return is_edited(draft, current) and current.hash_below != draft.content_hash
 
 
 def is_kept_whole(current: GmailDraft, instruction: str) -> bool:
-    """Say whether an instruction holds all that stands above the marker: nothing was cut off."""
+    """Say whether the instruction holds everything above the marker, and no file is attached."""
     return current.above == instruction and not current.has_files
 
 
 def order_in(draft: Draft, current: GmailDraft) -> str:
-    """Return how the person wants the draft reworked: above the marker, else as said elsewhere."""
+    """Return how the person wants the draft reworked: as said above the marker, else elsewhere."""
     above = current.above if current.has_marker else ""
     return (above or draft.next_instruction or NO_INSTRUCTION)[:MAX_INSTRUCTION_LENGTH]
 
 
 def read_draft(gmail: GmailClient, draft_id: str) -> GmailDraft | None:
-    """Return the draft, None for one that is sent, discarded or in the trash."""
+    """Return the draft; None if it is sent, discarded or in the trash."""
     try:
         message = gmail.get_draft(draft_id)["message"]
     except GmailNotFound:
@@ -149,7 +149,7 @@ def thread_drafts(gmail: GmailClient, gmail_thread_id: str) -> list[GmailDraft]:
 
 
 def trash_unless_edited(gmail: GmailClient, draft: GmailDraft) -> bool:
-    """Move the draft to the trash as it was read; False where somebody was faster."""
+    """Move the draft as it was read to the trash; return False if it was edited or moved since."""
     try:
         gmail.trash(draft.gmail_message_id)
     except GmailNotFound:
@@ -160,7 +160,7 @@ def trash_unless_edited(gmail: GmailClient, draft: GmailDraft) -> bool:
 def trash_unedited(
     gmail: GmailClient, gmail_thread_id: str, rfc822_id: str, content_hash: str
 ) -> int:
-    """Move a thread's draft of this Message-ID to the trash as it was written; return how many went."""
+    """Move the thread's unedited drafts with this Message-ID to the trash; return how many."""
     found = thread_drafts(gmail, gmail_thread_id)
     ours = [one for one in found if (one.rfc822_id, one.content_hash) == (rfc822_id, content_hash)]
     return sum(trash_unless_edited(gmail, one) for one in ours)
@@ -190,7 +190,7 @@ def _hash(
     people: list[list[str]], subject: str, text: str, markup: str, files: list[tuple[str, int]]
 ) -> str:
     text = _MARKER.sub(MARKER, clean_text(text, MAX_DRAFT_CHARS))
-    # Beside HTML programs keep plain text that is wrapped: there the lines of the HTML count.
+    # Plain text beside HTML is wrapped by programs, so the lines of the HTML are compared.
     shown = _MARKER.sub(MARKER, _shown(markup)) if markup else text
     formats = [tag for tag in _TAG.findall(markup) if tag not in _BARE]
     said = [people, subject.split(), text.split(), _lines(shown), formats, files]
@@ -202,7 +202,7 @@ def _keys(addresses: Iterable[Address]) -> list[str]:
 
 
 def _shown(markup: str) -> str:
-    """Return the text of HTML by its lines; a blank line is one that holds nothing but a break."""
+    """Return the text of HTML, line by line; a blank line is one with nothing but a break."""
     lines = [""]
     for piece in _TAG.split(markup):
         if piece == "<br>" or (_BLOCK.match(piece) and lines[-1].strip()):
@@ -213,13 +213,13 @@ def _shown(markup: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines with one blank line where there were several, and none at the ends."""
+    """Return the lines, with one blank line instead of several, and none at the ends."""
     lines = [" ".join(line.split()) for line in text.strip().splitlines()]
     return [line for line, before in zip(lines, ["", *lines], strict=False) if line or before]
 
 
 def _markup(html: str) -> str:
-    """Return HTML with nothing left but its text, what shows it otherwise, and where it points."""
+    """Return HTML reduced to its text, the tags that change how it looks, and its links."""
     return (
         nh3.clean(buildable(html), tags=set(_TAGS), attributes=_ATTRIBUTES, link_rel=None)
         if html
