@@ -1,4 +1,4 @@
-"""The three ways to a draft: a decision, the person's own label, and a rework."""
+"""The three ways to a draft: a decision, the label that the person gives, and a rework."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ def _obstacle(account: MailAccount, message: Message | None) -> str:
 
 
 def _persons_draft(task: DraftTask) -> bool:
-    """Say whether the person has a draft in the thread: begun, or one of ours that they edited."""
+    """Say whether the person has a draft in the thread: their own, or ours that they edited."""
     with firm_scope(task.account.firm_id):
         writing = Draft.objects.filter(thread=task.thread, status=DraftStatus.WRITING)
         if writing.exists():
-            # An earlier attempt has looked already, and perhaps written.
+            # An earlier attempt has checked this already, and perhaps written its draft.
             return False
     found = persons_drafts(task)
     note_edits(task, found)
@@ -121,13 +121,13 @@ def draft_on_request(
 ) -> dict[str, Any]:
     """Draft the answer that the person asked for by the label; return the job's result.
 
-    `message_id` is what carries the label: of several people who use a form, it names which one is
-    answered. What the person noted in a draft of their own is what they want said. Must run under
-    the thread's lock.
+    `message_id` is the message with the label: if several people use one form, the label names the
+    one to be answered. The person's notes, in a draft of their own, say what to write. Must run
+    under the thread's lock.
     """
     with firm_scope(account.firm_id):
         thread = _thread(account, thread_id)
-        # This job may have waited to be tried again meanwhile. Ids of jobs grow.
+        # The person may have asked again while this job waited for a retry. Job ids grow.
         drafts = Draft.objects.filter(thread=thread, origin=DraftOrigin.MANUAL)
         if drafts.filter(job_id__gt=job_id).exists():
             return skipped("The person has asked for another answer since")
@@ -143,7 +143,7 @@ def draft_on_request(
         newest_id = newest_first(thread).values_list("pk", flat=True).first()
         reason = SUGGESTS_ONLY if suggests else why_not_answered(account, message)
         if reason:
-            # No draft, but what the thread is the person has said all the same.
+            # There is no draft, but the person has still said what the thread is.
             decide_for_person(
                 account, thread.pk, message.pk, Category.NEEDS_RESPONSE, job_id=job_id
             )
@@ -170,16 +170,16 @@ def _leave_drafted(
     *,
     suggests: bool,
 ) -> dict[str, Any] | None:
-    """Leave a drafted thread as it is, and return the job's result; None: another is to be answered.
+    """Leave a drafted thread as it is and return the job's result; None if it needs another answer.
 
-    The label that asks for what is there gives way to the draft's. Of several people who use a form
-    the draft may answer another. Must run in the firm's scope.
+    The label that asked for a draft is replaced by the label of the draft that exists. If several
+    people use one form, the draft may answer another of them. Must run in the firm's scope.
     """
     drafts = Draft.objects.filter(thread=thread)
     ready: Draft | None = drafts.filter(status=DraftStatus.READY).first()
     writing = drafts.filter(status=DraftStatus.WRITING).exclude(job_id=job_id)
     if ready is None and not writing.exists():
-        # Its row went with the message that it answered, or an attempt before has withdrawn it.
+        # The draft's row was deleted with its message, or an earlier attempt has withdrawn it.
         return None
     if ready is not None and target != _target(thread, ready.message_id):
         return None
@@ -200,8 +200,8 @@ def rework_draft(
 ) -> dict[str, Any]:
     """Write the thread's draft anew, as the person orders above its marker; return the result.
 
-    After three reworks the person goes on alone: no model is asked. Must run under the thread's
-    lock.
+    After three reworks no model is asked any more, and the person continues alone. Must run under
+    the thread's lock.
     """
     if suggests_only(account):
         return skipped(SUGGESTS_ONLY)
@@ -242,7 +242,7 @@ def rework_draft(
 
 
 def _order_of(gmail: GmailClient, draft: Draft) -> tuple[str, str] | None:
-    """Return what the person orders above the marker, and the text below it; None: the draft is gone."""
+    """Return the order above the marker and the text below it; None if the draft is gone."""
     current = read_draft(gmail, draft.gmail_draft_id)
     if current is None:
         return None
@@ -250,7 +250,7 @@ def _order_of(gmail: GmailClient, draft: Draft) -> tuple[str, str] | None:
 
 
 def _end_reworks(account: MailAccount, thread: MailThread, message: Message) -> dict[str, Any]:
-    """Leave the draft to the person. Must run in the firm's scope."""
+    """Leave the draft to the person from now on. Must run in the firm's scope."""
     MailThread.objects.filter(pk=thread.pk).update(status=ThreadStatus.SKIPPED)
     show_state(account.pk, labelled_messages(thread), (message.pk, LabelKey.ACTION_REQUIRED))
     record_event(EventType.REWORK_LIMIT, account, message=message)
@@ -265,9 +265,9 @@ def _thread(account: MailAccount, thread_id: UUID) -> MailThread:
 
 
 def _target(thread: MailThread, labelled: UUID | None = None) -> Message | None:
-    """Return the newest message from somebody else, with its thread; one in sight goes first.
+    """Return the newest message from somebody else; messages in trash or spam only if all are.
 
-    Of who asks in the message `labelled`, where several people use one form.
+    If several people use one form, only messages of the one who wrote `labelled` count.
     """
     others = list(newest_first(thread).filter(outgoing=False).only("outgoing", "labels"))
     asked = next((one for one in others if one.pk == labelled), None)

@@ -1,4 +1,4 @@
-"""Ends the draft that an attempt, or a job, before had begun, where a later one finds that none is wanted."""
+"""Ends drafts that an earlier attempt or job began, if a later one finds that none is wanted."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Work = Callable[Concatenate[MailAccount, GmailClient, UUID, P], dict[str, Any]]
 
 
 def ends_what_it_began(work: Work[P]) -> Work[P]:
-    """Have a job that skips its thread end what it, or one that is over, had begun there.
+    """Make a job that skips its thread end the drafts that it, or a job that is over, began there.
 
-    Nobody else would.
+    No other job would end them.
     """
 
     @wraps(work)
@@ -49,7 +49,7 @@ def _end_begun(account: MailAccount, gmail: GmailClient, thread_id: UUID, job_id
         )
         writing = list(rows.select_related("thread"))
         jobs = JobQueue.objects.filter(pk__in=[draft.job_id for draft in writing])
-        # What waits to be tried again goes on with its own.
+        # A job that waits for a retry continues its own draft.
         live = set(jobs.filter(status__in=LIVE).values_list("pk", flat=True)) - {job_id}
         begun = [draft for draft in writing if draft.job_id not in live]
     if begun and not suggests_only(account):

@@ -1,4 +1,4 @@
-"""What people do with drafts outside Gmail: order a rework, give one up."""
+"""What people do with drafts outside Gmail: order a rework, or discard a draft."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 
 
 def why_left_alone(draft: Draft) -> str:
-    """Return why its mailbox has nothing done to the draft in Gmail, empty where it may be."""
+    """Return why nothing may be done to the draft in Gmail, empty if it may."""
     if draft.account.mode == Mode.SUGGEST:
         return f"{SUGGESTS_ONLY}: make it active first."
     return why_not_used(draft.account)
@@ -30,7 +30,7 @@ def why_left_alone(draft: Draft) -> str:
 def _on_ready(
     operation: Callable[Concatenate[Draft, P], None],
 ) -> Callable[Concatenate[Draft, P], None]:
-    """Run an operation on the row as it is now, locked, in the scope of its firm."""
+    """Run an operation on the draft's row, read anew and locked, in the scope of its firm."""
 
     @wraps(operation)
     def run(draft: Draft, /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -52,17 +52,18 @@ def _on_ready(
 def request_rework(
     draft: Draft, *, instruction: str = "", reason: str = "", by: Actor = SERVICE
 ) -> None:
-    """Have the draft written anew, as the instruction says, and what was ordered before it begins.
+    """Have the draft written anew by this instruction, and by those that wait for the same rework.
 
     Raises:
-        WrongState: it is not in Gmail, is being reworked, was as often as can be, waits with as long
-            an order as can be, or its mailbox is disconnected or suggests only.
+            WrongState: it is not in Gmail, is being reworked, was reworked as often as allowed,
+            waits for a rework whose order is as long as allowed, or its mailbox is disconnected or
+            suggests only.
     """
     if draft.rework_count >= MOST_REWORKS:
         raise WrongState(f"The draft was reworked {MOST_REWORKS} times.")
     rework = enqueue_rework(draft.thread)
     if not still_waits(rework):
-        # It may have read what to do, and no job would read this order.
+        # The job may have read its order already, and no later job would read this one.
         raise WrongState("The draft is being reworked; ask again once that is done.")
     earlier = "" if rework.created else draft.next_instruction
     draft.next_instruction = _joined(earlier, instruction.strip())
@@ -75,7 +76,7 @@ def request_rework(
 
 
 def _joined(earlier: str, instruction: str) -> str:
-    """Return both orders; one that is said twice in a row once."""
+    """Return both orders joined; an order that repeats the last one is left out."""
     if not instruction or f"\n\n{earlier}".endswith(f"\n\n{instruction}"):
         return earlier
     return f"{earlier}\n\n{instruction}".strip()
@@ -83,7 +84,7 @@ def _joined(earlier: str, instruction: str) -> str:
 
 @_on_ready
 def discard_draft(draft: Draft, *, reason: str = "", by: Actor = SERVICE) -> None:
-    """Take the draft out of Gmail, unless the person has edited it there.
+    """Move the draft in Gmail to the trash, unless the person has edited it there.
 
     Raises:
         WrongState: it is not in Gmail, or its mailbox is disconnected or suggests only.
@@ -93,7 +94,7 @@ def discard_draft(draft: Draft, *, reason: str = "", by: Actor = SERVICE) -> Non
 
 
 def _audit(operation: str, draft: Draft, by: Actor, reason: str) -> None:
-    # What the person orders may quote mail.
+    # The order is left out, because it may quote mail.
     audit(
         operation,
         draft,

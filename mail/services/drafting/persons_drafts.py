@@ -1,4 +1,4 @@
-"""The drafts in a thread that are the person's, beside which Mailroom writes none unasked."""
+"""The drafts in a thread that are the person's: if there are any, Mailroom adds none unasked."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def foreign_drafts(task: DraftTask) -> list[GmailDraft]:
 
 
 def persons_drafts(task: DraftTask) -> list[GmailDraft]:
-    """Return all drafts in the thread but an untouched one of Mailroom's that stands.
+    """Return all drafts in the thread but Mailroom's own ready one, if that is unedited.
 
-    They were begun, edited or kept by the person. One of Mailroom's whose row went with the message
-    that it answered is among them: nobody can tell whether it was edited.
+    The person began, edited or kept them. A draft of Mailroom's whose row was deleted with its
+    message is among them, because nobody can tell whether it was edited.
     """
     found = thread_drafts(task.gmail, task.thread.gmail_thread_id)
     with firm_scope(task.account.firm_id):
@@ -40,7 +40,7 @@ def persons_drafts(task: DraftTask) -> list[GmailDraft]:
 
 
 def note_edits(task: DraftTask, drafts: Iterable[GmailDraft]) -> None:
-    """Store of those drafts that are Mailroom's that the person has edited them."""
+    """Mark those of these drafts that are Mailroom's as edited by the person."""
     ids = [one.draft_id for one in drafts]
     with firm_scope(task.account.firm_id):
         rows = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
@@ -48,10 +48,10 @@ def note_edits(task: DraftTask, drafts: Iterable[GmailDraft]) -> None:
 
 
 def noted_order(task: DraftTask, notes: GmailDraft | None) -> str:
-    """Return what the person noted: above the marker, or everything where there is none.
+    """Return the person's notes: what stands above the marker, or all if there is no marker.
 
-    Without notes it is what an attempt before this one kept of them, which are in the trash since;
-    it may have been about an older message, and its draft gives way to this one.
+    Without notes it is what an earlier attempt stored of them before it moved them to the trash.
+    That attempt's draft may answer an older message; then this draft replaces it.
     """
     noted = "" if notes is None else notes.above[:MAX_INSTRUCTION_LENGTH]
     if noted:
@@ -63,6 +63,6 @@ def noted_order(task: DraftTask, notes: GmailDraft | None) -> str:
 
 
 def known_ids(task: DraftTask) -> set[str]:
-    """Return the ids of the drafts that were written to the thread. Must run in the firm's scope."""
+    """Return the ids of Mailroom's drafts in the thread. Must run in the firm's scope."""
     rows = Draft.objects.filter(thread=task.thread).exclude(gmail_draft_id="")
     return set(rows.values_list("gmail_draft_id", flat=True))

@@ -1,4 +1,4 @@
-"""What a person says of a thread by asking for an answer: it needs a response."""
+"""The category that a person gives a thread by asking for an answer: it needs a response."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mail.services.rules.unseen import act_by_rules, held_unseen
 
 
 def seen_by_person(task: DraftTask, messages: Sequence[Message]) -> Sequence[Message]:
-    """Return those of the thread's messages, newest first, that were there when it was looked at.
+    """Return the thread's messages, newest first, without those newer than `task.newest_id`.
 
-    What came since is judged by itself.
+    Newer messages came after the person looked at the thread, so they are judged by themselves.
     """
     newest = next((at for at, one in enumerate(messages) if one.pk == task.newest_id), 0)
     return messages[newest:]
 
 
 def keep_persons_word(task: DraftTask, seen: Sequence[Message]) -> None:
-    """Keep the decision, and have rules act on what of `seen` no verdict has seen.
+    """Store the person's decision, and apply rules to the messages of `seen` that no verdict saw.
 
     Must run in the firm's scope, with the mailbox locked.
     """

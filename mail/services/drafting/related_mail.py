@@ -1,7 +1,8 @@
-"""Earlier mail with the person who is answered, to be shown to the model; never worth a failed job.
+"""Earlier mail with the person who is answered, to be shown to the model; its lack fails no job.
 
-Only correspondence with that very person is searched: a hostile mail must not have others' quoted.
-Where the answer goes to another address than the mail came from, nobody knows who will read it.
+Only correspondence with that very person is searched, so that a hostile mail cannot have others'
+mail quoted. If the answer goes to another address than the sender's, nothing is searched, because
+nobody knows who will read it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mail.text.quotes import newest_text
 MAX_HITS: Final = 10
 MAX_THREADS: Final = 5
 MAX_THREAD_CHARS: Final = 2000
-# What a search may not use: it could leave the correspondence, or name times.
+# What is cut out of the model's searches: it could leave the correspondence, or name times.
 _OPERATORS: Final = re.compile(r"[{}()\"|]|\bOR\b|\b\w+:\S*|(?<!\w)-")
 _ADDRESS: Final = re.compile(r"[\w.+-]+@[\w.-]+")
 
@@ -33,9 +34,9 @@ logger = structlog.get_logger(__name__)
 def related_mail(
     gmail: GmailClient, ask: Ask, message: Message, text: str, *, answered: Sequence[Address]
 ) -> list[str]:
-    """Return the texts of up to five related conversations; none when anything goes wrong.
+    """Return the texts of up to five related conversations; none if anything goes wrong.
 
-    `answered` are those who will get the answer.
+    `answered` are the recipients of the answer.
     """
     if not _ADDRESS.fullmatch(message.sender_address):
         return []

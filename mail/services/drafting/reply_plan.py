@@ -1,4 +1,4 @@
-"""How one message is to be answered: style, language, whose name below, and whether at all."""
+"""Decides how a message is to be answered: style, language, sign-off, and whether at all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ReplyPlan:
 
 
 def settings_for(account: MailAccount) -> ReplySettings:
-    """Return the settings of the mailbox, else the firm's, else the defaults.
+    """Return the mailbox's reply settings, else the firm's, else the defaults.
 
     Must run in the firm's scope.
     """
@@ -44,7 +44,7 @@ def settings_for(account: MailAccount) -> ReplySettings:
 
 
 def contacts_for(account: MailAccount) -> list[Contact]:
-    """Return the contacts that hold in the mailbox, its own first. Must run in the firm's scope."""
+    """Return the mailbox's contacts, then the firm's. Must run in the firm's scope."""
     rows = Contact.objects.filter(account=account) | Contact.objects.filter(account=None)
     return sorted(rows, key=lambda row: (row.account_id is None, str(row.pk)))
 
@@ -64,12 +64,12 @@ def covers(contact: Contact, sender_address: str) -> bool:
 def plan_for(account: MailAccount, message: Message) -> ReplyPlan:
     """Return how to answer the message. Must run in the firm's scope.
 
-    What is set for the sender goes first, an exact address before a pattern; then what the newest
-    decision says, then the mailbox's settings.
+    The contact for the sender decides first, an exact address before a pattern; then the newest
+    decision, then the mailbox's settings.
     """
     settings = settings_for(account)
     contacts = [one for one in contacts_for(account) if covers(one, message.sender_address)]
-    # Stable: of those alike the mailbox's own come first.
+    # The sort is stable, so among equally exact contacts the mailbox's own come first.
     contacts.sort(
         key=lambda one: ("@" not in one.pattern or "*" in one.pattern, "*" in one.pattern)
     )
@@ -92,7 +92,7 @@ def _said_by_decision(message: Message) -> dict[str, str]:
     said = explanations if isinstance(explanations, dict) else {}
     found = {name: str(said.get(name) or "") for name in ("style", "language")}
     if decision is not None and decision.source != DecisionSource.MODEL:
-        # Only a model chooses a style; with the others the mailbox's own holds.
+        # Only a model chooses a style; after any other decision the mailbox's own applies.
         found["style"] = ""
     return found
 

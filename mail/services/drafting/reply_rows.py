@@ -1,4 +1,4 @@
-"""What people do with reply settings, styles, templates and contacts: make, change, delete."""
+"""Creates, changes and deletes reply settings, styles, templates and contacts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Faults = list[dict[str, str]]
 Settings = dict[str, Any]
 RowType = TypeVar("RowType", bound=ReplyRow)
 
-# What a row is made of, besides the mailbox.
+# The settings of each kind of row, besides the mailbox.
 SETTINGS: Final[dict[type[ReplyRow], tuple[str, ...]]] = {
     ReplySettings: (
         "enabled", "gather_context", "default_style", "default_language", "sign_off_name",
@@ -66,7 +66,7 @@ def create_reply_row(
 def change_reply_row(
     row: RowType, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
 ) -> RowType:
-    """Change settings; the next draft is made by them.
+    """Change settings; the next draft uses them.
 
     Raises:
         ReplyInvalid: a setting cannot be used; `errors` says which and why.
@@ -82,7 +82,7 @@ def change_reply_row(
 
 
 def delete_reply_row(row: ReplyRow, *, by: Actor = SERVICE, reason: str = "") -> None:
-    """Delete it; drafts that were made by it stay."""
+    """Delete the row; drafts that were made with it stay."""
     with firm_scope(row.firm_id):
         row = locked_row(row)
         _audit("delete", row, by, reason, before=settings_of(row))
@@ -90,7 +90,7 @@ def delete_reply_row(row: ReplyRow, *, by: Actor = SERVICE, reason: str = "") ->
 
 
 def settings_of(row: ReplyRow) -> Settings:
-    """Return what the row is made of."""
+    """Return the row's settings."""
     names = ("account_id", *SETTINGS[type(row)])
     return {name: getattr(row, name) for name in names}
 
@@ -109,7 +109,7 @@ def _fill(row: ReplyRow, settings: Settings) -> None:
 
 
 def _style_there(row: ReplyRow) -> Faults:
-    """Refuse the name of a style that is none: drafts would be written in the default one."""
+    """Refuse the name of a missing style, because drafts would get the default style instead."""
     name = "default_style" if isinstance(row, ReplySettings) else "style"
     wanted = getattr(row, name, "")
     own = ReplyStyle.objects.filter(firm_id=row.firm_id, name=wanted)

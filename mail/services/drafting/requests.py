@@ -1,4 +1,4 @@
-"""How the jobs of drafts are put into the queue."""
+"""Enqueues the jobs of drafts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mail.services.timelines.threads import is_discarded, newest_first
 
 CleanupAction = Literal["done", "check_sent", "withdraw", "take_back"]
 
-# What labels ask for on mail that is not stored; that has no draft of ours to be written anew.
+# The labels that are obeyed on mail that is not stored; it has no draft of ours to be reworked.
 OBEYED: Final = frozenset({LabelKey.DONE, *(category.label for category in Category)})
 
 
@@ -32,7 +32,7 @@ def enqueue_manual_draft(message: Message) -> EnqueueResult:
 
 
 def enqueue_unstored(account_id: UUID, gmail_message_id: str, order: LabelKey) -> EnqueueResult:
-    """Have a message stored, and then done what its label asks for. Must run in the firm's scope."""
+    """Have a message stored, then done what its label asks for. Must run in the firm's scope."""
     about = {"account_id": account_id, "gmail_message_id": gmail_message_id}
     return enqueue("manual_draft", {**about, "label": order}, priority=Priority.HIGH)
 
@@ -44,15 +44,15 @@ def enqueue_rework(thread: MailThread) -> EnqueueResult:
 
 
 def enqueue_cleanup(account_id: UUID, thread_id: UUID, action: CleanupAction) -> EnqueueResult:
-    """Have it looked after what became of the thread. Must run in the firm's scope."""
+    """Have a thread's draft or labels cleaned up by this action. Must run in the firm's scope."""
     payload = {"account_id": account_id, "thread_id": thread_id, "action": action}
     return enqueue("cleanup", payload, priority=Priority.NORMAL)
 
 
 def enqueue_done(thread: MailThread, *, upto: Message | None = None) -> EnqueueResult:
-    """Have the thread seen to that the person marked done, as it is now. Must run in the firm's scope.
+    """Have a thread that the person marked done cleaned up. Must run in the firm's scope.
 
-    `upto` is the message that was the newest then, where others may have come since.
+    `upto` is the newest message at that time, if others may have come since.
     """
     newest = newest_first(thread).values_list("pk", flat=True).first() if upto is None else upto.pk
     about = {"account_id": thread.account_id, "thread_id": thread.pk, "message_id": newest}
@@ -60,13 +60,13 @@ def enqueue_done(thread: MailThread, *, upto: Message | None = None) -> EnqueueR
 
 
 def enqueue_withdrawal(draft: Draft) -> EnqueueResult:
-    """Have this draft, and none that is asked for later, withdrawn. Must run in the firm's scope."""
+    """Have this draft, and no later one, withdrawn. Must run in the firm's scope."""
     about = {"account_id": draft.account_id, "thread_id": draft.thread_id, "draft_id": draft.pk}
     return enqueue("cleanup", {**about, "action": "withdraw"}, priority=Priority.NORMAL)
 
 
 def enqueue_take_back(draft: Draft) -> EnqueueResult:
-    """Have a draft taken out of Gmail whose row goes with its mail. Must run in the firm's scope."""
+    """Have a draft withdrawn whose row is deleted with its mail. Must run in the firm's scope."""
     thread = draft.thread
     about = {"account_id": draft.account_id, "thread_id": thread.pk, "draft_id": draft.pk}
     written = {
@@ -79,7 +79,7 @@ def enqueue_take_back(draft: Draft) -> EnqueueResult:
 
 
 def enqueue_missed_withdrawals(account: MailAccount) -> None:
-    """Have the drafts withdrawn whose mail went to the trash or to spam while Mailroom only suggested.
+    """Have drafts withdrawn whose mail was moved to trash or spam while Mailroom only suggested.
 
     Must run in the firm's scope.
     """
@@ -91,9 +91,9 @@ def enqueue_missed_withdrawals(account: MailAccount) -> None:
 
 
 def enqueue_withdrawals(thread: MailThread) -> None:
-    """Have the drafts of a thread withdrawn that needs none. Must run in the firm's scope.
+    """Have the drafts of a thread that needs none withdrawn. Must run in the firm's scope.
 
-    One that the person asked for is written all the same: it holds what they noted.
+    A draft that the person asked for is still written, because it holds their notes.
     """
     writing = Q(status=DraftStatus.WRITING) & ~Q(origin=DraftOrigin.MANUAL)
     drafts = Draft.objects.filter(Q(status=DraftStatus.READY) | writing, thread=thread)

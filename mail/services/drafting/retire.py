@@ -1,4 +1,4 @@
-"""Takes out of Gmail what a new draft takes the place of, unless the person has changed it."""
+"""Moves the draft that a new one replaces to the trash, unless the person has changed it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mail.services.drafting.task import DraftTask, event_detail
 from mail.services.timelines.events import record_event
 from tenants.scope import firm_scope
 
-# How often a draft is read again that the person edits at this moment.
+# How often a draft is read again if the person edits it at this moment.
 MOST_READINGS = 3
 KEPT = "The person's own draft stays"
 SENT = "The person has sent the draft"
@@ -37,10 +37,10 @@ _EVENTS = {
 
 
 def retire(task: DraftTask, draft: Draft) -> str:
-    """Take the draft before out of Gmail unless the person changed it; return why to stop, if so.
+    """Move the earlier draft to the trash unless it was changed; return a reason to stop, if any.
 
-    An edited one stops an automatic draft. A rework, which the person asked for, is written beside
-    it: there the order above the marker is no edit, as long as `draft` was made of it.
+    An edited draft stops an automatic one. A rework, which the person asked for, is written beside
+    it. For a rework, the order above the marker is no edit, as long as `draft` was made by it.
     """
     with firm_scope(task.account.firm_id):
         ready = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
@@ -60,7 +60,7 @@ def retire(task: DraftTask, draft: Draft) -> str:
         if is_rework and _is_reordered(draft, old, current):
             return REORDERED
         edited = is_edited_below(old, current) if is_rework else is_edited(old, current)
-        # The row of the new one holds no more of an order.
+        # The new draft's row has no room for a longer order, which would be lost.
         edited = edited or len(current.above) > MAX_INSTRUCTION_LENGTH
         if edited and not is_rework:
             note_edits(task, [current])
@@ -75,7 +75,7 @@ def retire(task: DraftTask, draft: Draft) -> str:
     with firm_scope(task.account.firm_id):
         if status == DraftStatus.WITHDRAWN:
             _hand_on_order(old, draft)
-        # Of one that was sent only an earlier look can say whether it was edited.
+        # Only an earlier check can tell whether a sent draft was edited, so that is kept.
         known = {} if status == DraftStatus.SENT else {"edited": status == DraftStatus.KEPT}
         Draft.objects.filter(pk=old.pk, status=DraftStatus.READY).update(
             status=status, ended_at=Now(), **known
@@ -85,14 +85,14 @@ def retire(task: DraftTask, draft: Draft) -> str:
 
 
 def _asks_again(task: DraftTask, sent: datetime) -> bool:
-    """Say whether an answer is wanted though one was sent: by the person, or by who wrote since."""
+    """Say whether an answer is wanted though one was sent: the person asked, or new mail came."""
     if task.origin == DraftOrigin.AUTOMATIC:
         return task.message.internal_date > sent
     return task.origin == DraftOrigin.MANUAL
 
 
 def _hand_on_order(old: Draft, draft: Draft) -> None:
-    """Have the rework that was ordered of the draft before, outside Gmail, find its order in the new one."""
+    """Give the new draft the order of a rework that was asked for outside Gmail on the old one."""
     rows = Draft.objects.select_for_update(of=("self",), no_key=True).filter(
         pk=old.pk, status=DraftStatus.READY
     )
@@ -102,15 +102,15 @@ def _hand_on_order(old: Draft, draft: Draft) -> None:
 
 
 def _is_reordered(draft: Draft, old: Draft, current: GmailDraft) -> bool:
-    """Say whether the person orders something else by now than the rework `draft` was made of.
+    """Say whether the person's order has changed since the rework `draft` was made by it.
 
-    Where the marker is gone they have taken the old one over, and it stays.
+    If the marker is gone, the person has taken the old draft over, and it stays.
     """
     return current.has_marker and order_in(old, current).split() != draft.instruction.split()
 
 
 def end_left_over(gmail: GmailClient, draft: Draft) -> None:
-    """End a draft whose job gave up; what it may have written goes to the trash, unless edited."""
+    """End a draft whose job gave up; if it is in Gmail unedited, move it to the trash."""
     trash_unedited(gmail, draft.thread.gmail_thread_id, draft.rfc822_id, draft.content_hash)
     with firm_scope(draft.firm_id):
         Draft.objects.filter(pk=draft.pk, status=DraftStatus.WRITING).update(

@@ -1,4 +1,4 @@
-"""Tells a draft that was sent from one that was discarded: both are gone."""
+"""Tells whether a draft that is gone was sent or discarded."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from mail.gmail.errors import GmailNotFound
 from mail.models import Draft, Message
 from tenants.scope import firm_scope
 
-# Gmail's clock and the database's need not agree.
+# Gmail's clock and the database's may differ by this much.
 CLOCK_MARGIN = timedelta(minutes=5)
 
 
 def sent_at(gmail: GmailClient, draft: Draft) -> datetime | None:
-    """Return when something was last sent in the draft's thread since it was written; None: nothing was.
+    """Return when something was last sent in the thread since the draft was written, None if never.
 
-    What was stored before the draft was is older than it, whatever the clocks say.
+    Messages that were stored before the draft was are older, whatever the clocks say.
     """
     since = (draft.written_at or draft.created_at) - CLOCK_MARGIN
     try:

@@ -1,4 +1,4 @@
-"""The styles every firm has, and their closing words; a firm's own of the same name replaces one."""
+"""The built-in styles and their closing words; a firm's style of the same name replaces one."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ _SIGN_OFFS: Final[dict[str, tuple[str, str, str]]] = {
 
 
 def usual_sign_off(style: str, language: str) -> str:
-    """Return the closing words of a language for a style; English where it is not known."""
+    """Return a language's closing words for a style; in English if the language is not known."""
     formal, business, informal = _SIGN_OFFS.get(language, _SIGN_OFFS["en"])
     return {"formal": formal, "informal": informal}.get(style, business)

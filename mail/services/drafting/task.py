@@ -1,4 +1,4 @@
-"""What one drafting job is about."""
+"""Describes one drafting job, and decides whether a message may be answered."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_REWORKS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class DraftTask:
-    """An answer to be drafted: to which message, on whose word, and in place of what."""
+    """An answer to be drafted: to which message, on whose order, and instead of which draft."""
 
     account: MailAccount
     gmail: GmailClient
@@ -46,9 +46,9 @@ class DraftTask:
 
 
 def why_not_answered(account: MailAccount, message: Message) -> str:
-    """Return why the message gets no draft, empty for one that may have one.
+    """Return why the message gets no draft, empty if it may have one.
 
-    Nobody reads an answer to what a machine wrote, and two machines would go on for ever.
+    A machine's mail gets none, because nobody reads the answer, or two machines answer each other.
     """
     headers, recipients = stored_headers(message), recipients_of(account, message)
     if message.outgoing or any(one.key in own_addresses(account) for one in recipients):
@@ -68,21 +68,22 @@ def why_not_answered(account: MailAccount, message: Message) -> str:
 
 
 def is_answered_since(account: MailAccount, message: Message, job_id: UUID) -> bool:
-    """Say whether the person has answered who wrote the message since this job was asked for.
+    """Say whether the person has answered the message's writer since this job was asked for.
 
     Must run in the firm's scope.
     """
     columns = ("outgoing", "internal_date", "sender_address", "sender_name", "headers", "to", "cc")
     thread = newest_first(message.thread).only(*columns)[:MOST_OF_A_THREAD]
     theirs = of_same_correspondent(message, thread, own_addresses(account))
-    # The ids of jobs tell when they were stored.
+    # A job's id tells when the job was stored.
     return any(one.outgoing and id_at(one.internal_date) > job_id for one in theirs)
 
 
 def recipients_of(account: MailAccount, message: Message) -> tuple[Address, ...]:
     """Return to whom a draft that answers the message is addressed.
 
-    As in Gmail the owner is left out of Reply-To; where nobody else is in it, the sender gets it.
+    As in Gmail, the owner is left out of Reply-To; if nobody else is in it, the sender is
+    addressed.
     """
     own = own_addresses(account)
     others = tuple(one for one in answered_addresses(message) if one.key not in own)
@@ -90,7 +91,7 @@ def recipients_of(account: MailAccount, message: Message) -> tuple[Address, ...]
 
 
 def refuse(account: MailAccount, message: Message, reason: str) -> dict[str, Any]:
-    """Keep why nothing is drafted, and return the job's result. Must run in the firm's scope."""
+    """Record why nothing is drafted, and return the job's result. Must run in the firm's scope."""
     record_event(EventType.DRAFT_REFUSED, account, message=message, detail={"reason": reason})
     return skipped(reason)
 
@@ -101,12 +102,12 @@ def skipped(reason: str) -> dict[str, Any]:
 
 
 def label_beside(draft: Draft) -> LabelKey:
-    """Return the label that says of a thread that this draft lies in it."""
+    """Return the label of a thread that holds this draft."""
     return LabelKey.ACTION_REQUIRED if draft.rework_count >= MOST_REWORKS else LabelKey.OUTBOX
 
 
 def event_detail(draft: Draft) -> dict[str, Any]:
-    """Return what an event says of the draft."""
+    """Return the facts that an event keeps of the draft."""
     return {
         "draft_id": str(draft.pk),
         "source": draft.source,

@@ -1,4 +1,4 @@
-"""Answers from templates, where no language model is asked: they never pretend that one was."""
+"""Answers from templates, used if no language model is asked; they do not pretend one was."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _BEFORE_MARK: Final = re.compile(r" +([,:])")
 
 
 def text_by_template(account: MailAccount, message: Message, plan: ReplyPlan) -> tuple[str, str]:
-    """Return the answer, and the name of the template. Must run in the firm's scope.
+    """Return the answer and the template's name. Must run in the firm's scope.
 
-    The one that fits best: the mailbox's before the firm's, then by style, then by language.
+    The best template is used: the mailbox's before the firm's, then by style, then by language.
     """
     template = _best(account, plan)
     if template is None:
@@ -54,6 +54,6 @@ def _filled(text: str, message: Message, plan: ReplyPlan) -> str:
         "sign_off": plan.sign_off,
         "owner": plan.owner,
     }
-    # In one pass: what a stranger wrote is not filled in again.
+    # In one pass, so that placeholders in a stranger's text are not filled in.
     lines = _PLACE.sub(lambda place: values[place[1]], text).strip()
     return lines if values["name"] else _BEFORE_MARK.sub(r"\1", lines)

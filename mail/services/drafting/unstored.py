@@ -19,7 +19,7 @@ from tenants.scope import firm_scope
 def follow_unstored(
     account: MailAccount, gmail: GmailClient, gmail_message_id: str, order: LabelKey
 ) -> dict[str, Any]:
-    """Store the message, and have done what the label asks for; return the job's result."""
+    """Store the message, then enqueue what its label asks for; return the job's result."""
     ingest_message(account, gmail, gmail_message_id)
     with firm_scope(account.firm_id):
         stored = Message.objects.filter(account=account, gmail_message_id=gmail_message_id)
@@ -30,7 +30,7 @@ def follow_unstored(
 
 
 def enqueue_asked(message: Message, order: LabelKey) -> EnqueueResult:
-    """Have done what this label on the message asks for. Must run in the firm's scope."""
+    """Enqueue what this label on the message asks for. Must run in the firm's scope."""
     if order == LabelKey.DONE:
         return enqueue_done(message.thread, upto=message)
     if order == LabelKey.NEEDS_RESPONSE:

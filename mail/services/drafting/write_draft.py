@@ -1,7 +1,8 @@
-"""Writes a composed draft to Gmail once, in place of the one before.
+"""Writes a composed draft to Gmail once, instead of the earlier one.
 
-The draft is stored before Gmail hears of it; each attempt first looks whether an earlier one, whose
-answer was lost, has written it. What the person has changed is never replaced: see `retire`.
+The draft is stored before it is sent to Gmail. Each attempt first checks whether an earlier one,
+whose answer was lost, has written it. A draft that the person changed is never replaced: see
+`retire`.
 """
 
 from __future__ import annotations
@@ -51,21 +52,21 @@ NOTES_KEPT = (
     "The person's notes have files, are too long to be kept elsewhere, or were changed since"
 )
 DISCARDED = "The message is in the trash or among spam"
-# When a changed order is read again: somebody may be writing it still.
+# After how long a changed order is read again, as the person may still be writing it.
 REORDERED_SECONDS = 30
 
 
 def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, Any]:
     """Compose the draft unless an earlier attempt has, and write it; return the job's result.
 
-    `notes` is a draft of the person's that holds orders: it goes to the trash where ours keeps all
-    of them. Must run under the thread's lock, without a transaction.
+    `notes` is a draft of the person's that holds orders; it goes to the trash if the new draft's
+    row keeps all of them. Must run under the thread's lock, without a transaction.
 
     Raises:
-        OrderChanged: the person orders another rework by now than the one that was composed.
-        MailboxWaits: the mailbox must wait since it was composed: it is paused, say.
-        MailboxInactive, MailboxDisconnected: it is no longer to be used.
-        RowGone: the message that it answers was deleted meanwhile.
+            OrderChanged: the person's order has changed since the rework was composed.
+            MailboxWaits: the mailbox may not be worked on now, because it was paused, for example.
+            MailboxInactive, MailboxDisconnected: the mailbox was switched off or disconnected.
+            RowGone: the message to be answered was deleted meanwhile.
     """
     draft = _unfinished(task)
     repeated = draft is not None
@@ -77,7 +78,7 @@ def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, A
         if _only_suggests_by_now(task):
             return _stop(task)
         with firm_scope(task.account.firm_id):
-            # Deleted while it was answered, it is gone: no row can refer to it.
+            # If the message was deleted meanwhile, this raises: no row may refer to it.
             locked_row(task.message)
             draft.save(force_insert=True)
     reason = retire(task, draft)
@@ -94,17 +95,17 @@ def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, A
 
 
 def _only_suggests_by_now(task: DraftTask) -> bool:
-    """Look again whether the mailbox may be written to: a model may have taken minutes.
+    """Check again whether the mailbox may be written to, because a model may have taken minutes.
 
-    Nothing is stored yet: a job that waits for the end of a pause composes anew, by what the thread
-    holds then.
+    Nothing is stored yet, so a job that waits for the end of a pause composes the draft anew, from
+    the thread as it is then.
     """
     usable_account(task.account.firm_id, task.account.pk)
     return suggests_only(task.account)
 
 
 def _stop(task: DraftTask) -> dict[str, Any]:
-    """Write nothing; what the person has said by the label Needs Response is kept all the same."""
+    """Write nothing, but store what the person said by the label Needs Response."""
     if task.origin == DraftOrigin.MANUAL:
         decide_for_person(
             task.account,
@@ -117,7 +118,7 @@ def _stop(task: DraftTask) -> dict[str, Any]:
 
 
 def _why_not_written(task: DraftTask, notes: GmailDraft | None) -> str:
-    """Return what has happened while the draft was composed that forbids it, nothing as a rule."""
+    """Return what forbids the draft since it was composed; usually nothing."""
     if task.origin == DraftOrigin.REWORK:
         return ""
     others = persons_drafts(task)
@@ -129,7 +130,7 @@ def _why_not_written(task: DraftTask, notes: GmailDraft | None) -> str:
 
 
 def _put_away(task: DraftTask, draft: Draft, notes: GmailDraft) -> None:
-    """Move the person's notes to the trash; what the draft's row does not keep whole stays beside it."""
+    """Move the person's notes to the trash if the draft's row keeps them whole; else leave them."""
     if is_kept_whole(notes, draft.instruction):
         trash_unless_edited(task.gmail, notes)
         return
@@ -140,7 +141,7 @@ def _put_away(task: DraftTask, draft: Draft, notes: GmailDraft) -> None:
 
 
 def _unfinished(task: DraftTask) -> Draft | None:
-    """Return the draft that an earlier attempt at the same was about to write; end all others."""
+    """Return the unfinished draft of an earlier attempt at the same task; end all others."""
     with firm_scope(task.account.firm_id):
         rows = Draft.objects.filter(thread=task.thread, status=DraftStatus.WRITING)
         ours = rows.filter(message=task.message, origin=task.origin)
@@ -150,7 +151,7 @@ def _unfinished(task: DraftTask) -> Draft | None:
         others = rows
         if draft is not None:
             others = rows.exclude(pk=draft.pk)
-            # It may be that of a job that gave up: from now on it is this one's.
+            # The draft may be that of a job that gave up; from now on it is this job's.
             rows.filter(pk=draft.pk).update(job_id=task.job_id)
         left = list(others.select_related("thread"))
     for other in left:
@@ -175,20 +176,20 @@ def _cancel(task: DraftTask, draft: Draft, reason: str) -> dict[str, Any]:
 
 
 def _note_sent(task: DraftTask) -> None:
-    """End the draft that stood: a look at it before this job ended has left it to the job."""
+    """End the earlier draft as sent: checks of it while this job ran have left that to the job."""
     ready = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
     old = ready.select_related("thread", "message").first()
     if old is not None:
         end_draft(task.account, old, DraftStatus.SENT, ThreadStatus.SENT)
     if task.origin == DraftOrigin.REWORK:
-        # A thread that waits is not this job's: somebody has asked again.
+        # If the thread waits for a draft, somebody has asked again, and another job writes it.
         return
     pending = MailThread.objects.filter(pk=task.thread.pk, status=ThreadStatus.PENDING)
     pending.update(status=ThreadStatus.SENT)
 
 
 def keep_persons_draft(task: DraftTask) -> dict[str, Any]:
-    """Let the person's draft stand as the thread's; return the result. Must run in the scope."""
+    """Keep the person's draft as the thread's; return the result. Must run in the firm's scope."""
     ready = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
     if ready.exists():
         MailThread.objects.filter(pk=task.thread.pk).update(status=ThreadStatus.DRAFTED)
@@ -218,22 +219,22 @@ def _write(task: DraftTask, draft: Draft, written: GmailDraft | None) -> dict[st
 
 
 def _written_before(task: DraftTask, draft: Draft) -> GmailDraft | None:
-    """Return the draft as an attempt before this one wrote it, also where it was edited since."""
+    """Return the draft that an earlier attempt wrote, even if it was edited since."""
     found = thread_drafts(task.gmail, task.thread.gmail_thread_id)
     for one in found:
         if one.rfc822_id == draft.rfc822_id:
             return one
     with firm_scope(task.account.firm_id):
         known = known_ids(task)
-    # An edit may give it another Message-ID, but the marker stays.
+    # An edit may change the Message-ID, but the marker stays.
     return next((one for one in found if one.has_marker and one.draft_id not in known), None)
 
 
 def _finish(task: DraftTask, draft: Draft, draft_id: str, message_id: str, *, edited: bool) -> bool:
-    """Note that Gmail has it, and show that; False where another worker was faster."""
+    """Store that the draft is in Gmail and show its label; False if another worker was faster."""
     with firm_scope(task.account.firm_id):
         if task.origin == DraftOrigin.MANUAL:
-            # Rules may answer by themselves: it is locked before the thread, as who stores mail does.
+            # Rules may send answers, so the mailbox is locked before the thread, as in a sync.
             locked_row(task.account)
         won = Draft.objects.filter(pk=draft.pk, status=DraftStatus.WRITING).update(
             status=DraftStatus.READY,
@@ -259,14 +260,14 @@ def _finish(task: DraftTask, draft: Draft, draft_id: str, message_id: str, *, ed
 
 
 def _leave_to_winner(task: DraftTask, draft: Draft, draft_id: str) -> dict[str, Any]:
-    """Take back what was written while its mail was deleted, or another worker was faster."""
+    """Take back a draft whose message was deleted meanwhile, or that another worker wrote, too."""
     with firm_scope(task.account.firm_id):
         row = Draft.objects.filter(pk=draft.pk).only("gmail_draft_id", "content_hash").first()
     kept: Draft = row or draft
     ours = read_draft(task.gmail, draft_id) if kept.gmail_draft_id != draft_id else None
     if ours is not None and ours.content_hash == kept.content_hash:
         trash_unless_edited(task.gmail, ours)
-    # Without a row the message was deleted for ever, and nobody else knows of the draft.
+    # Without a row, the message was deleted for good, and nobody else knows of this draft.
     return skipped("Another worker has written it" if row else GONE)
 
 
