@@ -14,12 +14,12 @@ from typing import IO, Any, NoReturn
 from mail.errors import FaultyInput
 
 MANIFEST = "manifest.json"
-# A row has a message's text and HTML at most, or a job's payload: a longer line is no row.
+# A row is at most a message's text and HTML, or a job's payload: a longer line is no row.
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _WRITTEN_BY_EXPORTS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # Bits of a file's flags: encrypted, patched data, strong encryption.
 _UNREADABLE = 0x01 | 0x20 | 0x40
-# What zipfile raises on bytes that are no zip, or no longer the ones that were written.
+# What zipfile raises on bytes that are no zip, or were changed since they were written.
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -47,7 +47,7 @@ class ExportArchive:
         """Return the manifest.
 
         Raises:
-            FaultyInput: there is none, or it is no JSON object.
+              FaultyInput: there is no manifest, or it is no JSON object.
         """
         if MANIFEST not in self.names:
             raise faulty(f"is no export: it has no {MANIFEST}")
@@ -55,7 +55,7 @@ class ExportArchive:
             return _parsed(file.read(MAX_LINE_BYTES), MANIFEST)
 
     def rows(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield each row of a file with the words that name its place; nothing without the file.
+        """Yield each row of a file with a text that names its line; nothing without such a file.
 
         Raises:
             FaultyInput: the file is damaged, or a line of it is no JSON object.
@@ -72,10 +72,10 @@ class ExportArchive:
 
 @contextmanager
 def open_export(file: Path | IO[bytes]) -> Iterator[ExportArchive]:
-    """Give the files of an export's zip.
+    """Open an export's zip and give its files.
 
     Raises:
-        FaultyInput: it is no zip, or not one that an export writes.
+            FaultyInput: the file is no zip, or not one that an export writes.
     """
     with _damage_in("the zip"):
         archive = zipfile.ZipFile(file)
@@ -84,7 +84,7 @@ def open_export(file: Path | IO[bytes]) -> Iterator[ExportArchive]:
 
 
 def faulty(message: str) -> FaultyInput:
-    """Return the refusal of a file."""
+    """Return the error that refuses the file."""
     return FaultyInput([{"field": "file", "code": "invalid", "message": message}])
 
 

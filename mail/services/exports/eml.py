@@ -11,7 +11,7 @@ from email.mime.text import MIMEText
 from mail.models import Message
 
 _HEADER_NAME = re.compile(r"[!-9;-~]{1,200}")
-# What describes the form of the body, which is a new one.
+# Headers that describe the form of the old body, for which a new one is built.
 _OF_THE_BODY = ("content-", "mime-version")
 _NO_FILENAME = re.compile(r"[^\w.@+-]")
 

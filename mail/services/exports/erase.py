@@ -1,8 +1,9 @@
-"""Erases a person from a firm's tables; the request's row says how far it is.
+"""Erases a person from a firm's tables; the request's row records the progress.
 
-Mail that mentions the person's address is deleted with all that belongs to it; what of it is snoozed
-comes back to the inbox in Gmail. What is known of an attachment that does is dropped. Everywhere else the
-address is replaced. Of the audit log's entries only who, when and which operation remain.
+Mail that mentions the person's address is deleted with everything that belongs to it; if it is
+snoozed, it returns to the inbox in Gmail. The text of attachments that mention the address is
+dropped. Everywhere else the address is replaced. Audit log entries keep only who, when and which
+operation.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ from tenants.models import AuditEntry, FirmOwned, Membership
 from tenants.scope import all_firms, firm_scope
 
 ROWS_AT_ONCE = 50
-# Others may write the address while it is erased; a table that is never clean is a fault.
+# Others may write the address meanwhile; if a table is never clean, something is wrong.
 MOST_PASSES = 20
-# What the audit log's trigger lets an entry become.
+# The only change of an entry that the audit log's trigger allows.
 ERASED_ENTRY: dict[str, Any] = {"reason": "", "before": {}, "after": {"erased": True}}
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a step leaves: whether all is done, else whether it waits for jobs in flight."""
+    """Whether all is erased; if not, whether the rest waits for jobs in flight."""
 
     is_over: bool = False
     waits: bool = False
@@ -64,10 +65,10 @@ class Step:
 
 
 def erase_step(request_id: UUID, lease: JobLease) -> Step:
-    """Erase the next few rows; one pass over all tables follows another until one finds nothing.
+    """Erase the next few rows; passes over all tables follow each other until one finds nothing.
 
     Raises:
-        LeaseLost: another attempt does it now; nothing was done.
+            LeaseLost: another attempt has taken over; nothing was done.
         Fatal: the address appears again and again.
     """
     with all_firms("exports of a firm may belong to the system firm"):
@@ -132,7 +133,7 @@ def _tables() -> dict[str, type[Any]]:
         if issubclass(model, FirmOwned) and model._meta.managed and text_columns(model)
     ]
     first: list[type[Any]] = [Message, OutboundMessage, JobQueue]
-    # A request's reason does not mention its subject, and members are not erased.
+    # Left out: requests do not name their subject in the reason, and members are not erased.
     rest = [model for model in owned if model not in (*first, Membership)]
     return {model._meta.db_table: model for model in (*first, *rest)}
 
@@ -142,7 +143,7 @@ def _of_subject(model: type[Any], firm_id: int, address: str) -> QuerySet[Any]:
     if model is AuditEntry:
         return rows.exclude(after=ERASED_ENTRY["after"])
     if model is Message:
-        # What an ingest stores from now on asks the suppression list first.
+        # Messages that an ingest stores after this lock are checked by the suppression list.
         list(
             MailAccount.objects.select_for_update(no_key=True)
             .filter(firm_id=firm_id)
@@ -174,9 +175,10 @@ def _erase(model: type[Any], rows: list[Any], address: str) -> int:
 
 
 def _delete_messages(messages: list[Message]) -> int:
-    """Delete messages with all that refers to them, also where it could do without; return how many.
+    """Delete messages with all rows that refer to them, even optionally; return how many.
 
-    One that is being hidden by a snooze has to wait: nobody would bring it back.
+    A message that a snooze is hiding at this moment is not deleted yet: nothing would bring it
+    back.
     """
     with firm_scope(messages[0].firm_id):
         busy = lose_snoozes([message.pk for message in messages])
@@ -234,7 +236,7 @@ def _without(value: Any, pattern: Any, word: str) -> Any:
 
 
 def _drop_exports(firm_id: int, address: str) -> None:
-    """Delete the zips that may contain the person; an export under way begins anew."""
+    """Delete the zips that may contain the person; an export under way starts again."""
     exports = DataRequest.objects.exclude(kind=RequestKind.ERASE_SUBJECT).filter(
         about_firm_id=firm_id
     )

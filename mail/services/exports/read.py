@@ -37,7 +37,7 @@ ROWS_AT_ONCE = 200
 
 @dataclass
 class Imported:
-    """What an import made: the firm, its rows, and how many had lost what they belong to."""
+    """The imported firm, the number of its rows, and how many lacked a row that they belong to."""
 
     firm: Firm
     rows: int = 0
@@ -45,13 +45,13 @@ class Imported:
 
 
 def import_firm(file: Path | IO[bytes], *, by: Actor, slug: str = "") -> Imported:
-    """Make a firm of an export.
+    """Create a firm from an export.
 
-    It is inactive: its jobs have ended, and its mailboxes must be connected again.
+    It is inactive: its jobs are over, and its mailboxes must be connected again.
 
     Raises:
-        FaultyInput: the file is no export of a firm, or is damaged, or the slug is none.
-        WrongState: a firm has the slug, or the rows are here already.
+            FaultyInput: the file is no export of a firm, or is damaged, or the slug is invalid.
+            WrongState: a firm has the slug, or the rows are in this database already.
     """
     with open_export(file) as archive, all_firms("import a firm"):
         manifest = _checked_manifest(archive)
@@ -112,7 +112,7 @@ def _checked_slug(slug: str) -> str:
 
 
 def _user(place: str, facts: dict[str, Any]) -> tuple[str, Any]:
-    """Return the export's key of a user, and ours; who is not here is made without a password."""
+    """Return the user's key in the export, and here; an unknown user is made without a password."""
     model: Any = get_user_model()
     texts = {model.USERNAME_FIELD: facts.get("username")}
     for field in ("email", "first_name", "last_name"):
@@ -145,14 +145,14 @@ def _import_table(
     """Store a table's rows.
 
     Raises:
-        FaultyInput: there are more or fewer than the manifest says, or a row cannot be stored.
-        WrongState: a row is here already.
+            FaultyInput: the number of rows differs from the manifest's, or a row cannot be stored.
+            WrongState: a row is in this database already.
     """
     file = f"tables/{table}.jsonl"
     read, all_rows = 0, _rows(archive, file, model, users, made.firm.pk)
     while some := list(islice(all_rows, ROWS_AT_ONCE)):
         read += len(some)
-        # A user may have been deleted while the export was made.
+        # Without None, which stands for a row whose user was deleted while the export was made.
         kept = [row for row in some if row is not None]
         _store(model, kept, file)
         made.rows += len(kept)
@@ -164,7 +164,7 @@ def _import_table(
 def _rows(
     archive: ExportArchive, file: str, model: type[Any], users: dict[str, Any], firm_id: int
 ) -> Iterator[Any]:
-    """Yield a table's rows, unsaved; None for one that would have gone with its user."""
+    """Yield a table's rows, unsaved; None for a row that would have been deleted with its user."""
     for place, values in archive.rows(file):
         try:
             row = row_from_json(model, values, firm_id=firm_id, users=users)
@@ -176,7 +176,7 @@ def _rows(
 
 
 def _went_with_user(row: Any, values: dict[str, Any]) -> bool:
-    """Say whether its user is not in the export, and it is nothing, or another's, without them."""
+    """Say whether the row cannot be kept, because the export lacks a user that it belongs to."""
     for name in user_columns_of(type(row)):
         field = row._meta.get_field(name)
         named = values.get(name) is not None and field.remote_field.on_delete is CASCADE
@@ -196,10 +196,10 @@ def _store(model: type[Any], rows: list[Any], file: str) -> None:
 
 
 def _drop_loose(firm: Firm) -> int:
-    """End references to rows that the export has not; return how many rows had to go with them.
+    """Clear references to rows that the export lacks; return how many rows were deleted for them.
 
-    Mail came and went while it was made: a thread may name a message that is newer than the export,
-    and an answer one that was deleted before its table's turn.
+    Mail came and went while the export was made: a thread may name a message that is newer than its
+    table's part, and an answer may name a message that was deleted before.
     """
     dropped = 0
     while True:
@@ -224,9 +224,9 @@ def _dropped_of(model: type[Any], firm: Firm) -> int:
 
 
 def _loose(model: type[Any], field: Any, firm: Firm) -> QuerySet[Any]:
-    """Return the firm's rows that refer to none of the firm's."""
-    # Looked up row by row: no statistics know the new rows, and PostgreSQL, which would expect
-    # one, would join each with each.
+    """Return the firm's rows whose reference leads to no row of the firm's."""
+    # Looked up row by row, because there are no statistics of the new rows yet: PostgreSQL, which
+    # would expect one row, would join every row with every other.
     owners = field.related_model.objects.filter(pk=OuterRef(field.attname)).values("firm_id")
     found = Coalesce(Subquery(owners, output_field=BigIntegerField()), 0)
     rows = model.objects.filter(firm_id=firm.pk, **{f"{field.attname}__isnull": False})

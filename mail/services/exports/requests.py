@@ -1,4 +1,4 @@
-"""Asks for exports and erasures, hands out what is ready, and deletes what has expired."""
+"""Asks for exports and erasures, hands out finished exports, and deletes expired ones."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def request_data(
     """Have a firm's or a person's data exported, or a person erased.
 
     Raises:
-        ReasonMissing: no reason given.
-        FaultyInput: the subject is missing, no e-mail address, or of a request about a whole firm.
-        WrongState: the person cannot be erased: it is a mailbox or a member of the firm.
+            ReasonMissing: no reason is given.
+            FaultyInput: the subject is missing or no e-mail address, or the request takes none.
+            WrongState: the address is a mailbox or a member of the firm, which cannot be erased.
     """
     if not reason.strip():
         raise ReasonMissing("Say why: the audit log keeps it.")
@@ -60,7 +60,7 @@ def request_data(
             kind=kind,
             about_firm_id=firm.pk,
             about_firm=firm.slug,
-            # The audit log must not say whom it is about.
+            # The audit log must not name the person.
             reason=pattern_of(address).sub("the subject", reason) if address else reason,
             requested_by_id=by.user_id,
             requested_by_name=by.name,
@@ -93,19 +93,20 @@ def _whom(kind: RequestKind, subject: str) -> str:
     if kind != RequestKind.FIRM_EXPORT:
         return checked_address(subject)
     if subject.strip():
-        # Whoever names a person wants their data, and would get that of everybody.
+        # Somebody who names a person wants that person's data, and would get everybody's.
         message = "is whom a gdpr_export is about; an export of the firm takes none"
         raise FaultyInput([{"field": "subject", "code": "not_taken", "message": message}])
     return ""
 
 
 def _require_erasable(address: str) -> None:
-    # As JSON, where SQLite has other characters than ASCII escaped.
+    # The JSON form, too, because SQLite stores characters other than ASCII escaped.
     written = {f'"{address}"', json.dumps(address)}
     mailbox = Q(address=address)
     for form in written:
         mailbox |= Q(aliases__icontains=form)
-    # Once its mail is deleted, nothing more of a mailbox goes by itself: only this takes its address.
+    # A disconnected mailbox whose mail is deleted already deletes nothing more by itself, so the
+    # request may go on and erase its address.
     given_up = Q(connection=Connection.DISCONNECTED, delete_mail_at=None)
     if MailAccount.objects.filter(mailbox).exclude(given_up).exists():
         raise WrongState("This is a mailbox of the firm: disconnect it, and have its mail deleted.")
@@ -121,22 +122,24 @@ def _require_erasable(address: str) -> None:
 def request_of_job(
     lease: JobLease, request_id: UUID | None, about_firm_id: int | None
 ) -> DataRequest | None:
-    """Return the request that a job works on; a `firm_export` without one makes it.
+    """Return the request that a job works on; a `firm_export` job without one creates it.
 
-    None: there is none, or it is another job's. Only the system firm's jobs are about another firm.
+    None if there is no such request, or if it is another job's. Only jobs of the system firm may be
+    about another firm.
 
     Raises:
-        LeaseLost: another attempt makes it now.
-        Snooze: the firm is to be deleted, and what its last jobs store would not be in the export.
+            LeaseLost: another attempt has taken over.
+            Snooze: the firm is about to be deleted, and the export would lack what its last jobs
+            store.
     """
     with firm_scope(lease.firm_id):
         if request_id is not None:
-            # Whoever enqueues by hand names any: also one of another kind, or whose job was canceled.
+            # A job enqueued by hand may name any request: of another kind, or of a canceled job.
             mine = DataRequest.objects.filter(pk=request_id, job_id=lease.job_id)
             found: DataRequest | None = mine.first()
             return found
         lease.require()
-        # Another attempt finds the same row.
+        # An earlier attempt may have created the request.
         made: DataRequest | None = DataRequest.objects.filter(job_id=lease.job_id).first()
         if made is not None:
             return made
@@ -165,7 +168,7 @@ def _own_request(lease: JobLease, about: Firm) -> DataRequest:
 
 
 def fail_request(firm_id: int, request_id: UUID) -> None:
-    """Note that the request will not be done, unless it is: only the answer of its end was lost."""
+    """Mark the request failed, unless it is done and only the answer to its last step was lost."""
     with firm_scope(firm_id):
         rows = DataRequest.objects.filter(pk=request_id)
         rows.exclude(status__in=(RequestStatus.READY, RequestStatus.DONE)).update(
@@ -174,13 +177,13 @@ def fail_request(firm_id: int, request_id: UUID) -> None:
 
 
 def open_zip(request: DataRequest, *, by: Actor) -> IO[bytes]:
-    """Return the export's zip as an open temporary file; the audit log keeps who took it.
+    """Return the export's zip as an open temporary file; the audit log records who took it.
 
     Raises:
-        WrongState: it is not ready, or has expired.
+            WrongState: the export is not ready, or has expired.
     """
     with firm_scope(request.firm_id):
-        # Locked: it would expire, or an erasure take it away, while it is written.
+        # Locked, so that no expiry and no erasure deletes the export while the zip is written.
         ready = DataRequest.objects.select_for_update(no_key=True).filter(
             pk=request.pk, status=RequestStatus.READY
         )
@@ -204,9 +207,9 @@ def zip_name(request: DataRequest) -> str:
 
 
 def expire_exports() -> int:
-    """Delete the zips of every firm whose time is over; return how many.
+    """Delete the expired zips of every firm; return how many.
 
-    What a failed export has written is kept as long, for a retry.
+    The parts of a failed export are kept as long, so that a retry can continue it.
     """
     with all_firms("exports of every firm expire"):
         now = timezone.now()
@@ -223,9 +226,9 @@ def expire_exports() -> int:
 
 
 def fail_stranded() -> int:
-    """Note as failed the requests of every firm whose jobs ended otherwise; return how many.
+    """Mark failed the running requests of every firm whose jobs are over; return how many.
 
-    A job that is canceled, or kills its workers, ends without its handler. A retry goes on.
+    A job that is canceled, or kills its workers, ends without its handler. Its retry continues it.
     """
     with all_firms("requests of every firm may be stranded"):
         live = JobQueue.objects.filter(pk=OuterRef("job_id"), status__in=LIVE)
@@ -243,6 +246,6 @@ def delete_zips(request_ids: list[UUID]) -> None:
 
 
 def forget_parts(request_ids: list[UUID]) -> None:
-    """Delete what these exports have written; a retry begins anew. Must run in a scope that has them."""
+    """Delete these exports' parts; a retry starts again. Must run in a scope that has them."""
     ExportPart.objects.filter(request_id__in=request_ids).delete()
     DataRequest.objects.filter(pk__in=request_ids).update(parts=0, position={}, counts={})

@@ -13,12 +13,12 @@ from mail.errors import FaultyInput
 from mail.models import MAX_ADDRESS_LENGTH
 from tenants.encryption import EncryptedTextField
 
-# Where an address begins and ends in a text: no character that would make it another one's is beside
-# it. A dot, a hyphen or an apostrophe (d'anna@…) belongs to it only between two others.
+# An address in a text begins and ends where no character beside it would make it another address. A
+# dot, a hyphen or an apostrophe (d'anna@…) belongs to it only between two other characters.
 BEFORE, _AFTER = r"(?<![\w+%])(?<!\w[.'-])", r"(?!\w|[.-]+\w)"
-# Whoever writes from an address may ask for their data: also zoë@…, first..last@…, root@intranet.
+# Any sender may ask for their data, also zoë@…, first..last@…, root@intranet.
 _ADDRESS = re.compile(r"[^\s\x00-\x1f\x7f,;<>@]+@[^\s\x00-\x1f\x7f,;<>@]+")
-# What links and HTML have in place of an @.
+# What may stand for @ in links and HTML.
 CODED_AT = ("%40", "&#64;", "&#x40;", "&commat;")
 
 
@@ -26,7 +26,7 @@ def checked_address(text: str) -> str:
     """Return an e-mail address in lower case.
 
     Raises:
-        FaultyInput: it is none.
+            FaultyInput: the text is no e-mail address.
     """
     address = text.strip().lower()
     if not _ADDRESS.fullmatch(address) or len(address) > MAX_ADDRESS_LENGTH:
@@ -36,7 +36,7 @@ def checked_address(text: str) -> str:
 
 
 def text_columns(model: type[Any]) -> list[Any]:
-    """Return the model's columns of text and JSON; ciphertext is neither."""
+    """Return the model's text and JSON columns, without encrypted ones."""
     return [
         field
         for field in model._meta.concrete_fields
@@ -47,7 +47,7 @@ def text_columns(model: type[Any]) -> list[Any]:
 
 
 def pattern_of(address: str) -> re.Pattern[str]:
-    """Return the pattern that finds the address and no longer one."""
+    """Return the pattern that finds the address, but no longer one that contains it."""
     ats = "|".join(map(re.escape, ("@", *CODED_AT)))
     expression = _expression(address).replace("@", f"(?:{ats})")
     return re.compile(expression, re.IGNORECASE)
@@ -55,14 +55,14 @@ def pattern_of(address: str) -> re.Pattern[str]:
 
 def mentioning(rows: QuerySet[Any], address: str) -> QuerySet[Any]:
     """Return the rows that mention the address in any of their columns."""
-    # SQLite's JSON has other characters than ASCII escaped.
+    # The JSON form, too, because SQLite stores characters other than ASCII escaped.
     forms = {address, json.dumps(address)[1:-1], *(address.replace("@", at) for at in CODED_AT)}
     names, condition = {}, Q()
     for field in text_columns(rows.model):
         name = f"text_of_{field.attname}"
         names[name] = Cast(field.attname, TextField())
         for form in forms:
-            # The first is fast, and true for few rows.
+            # The first condition is fast and true for few rows, so the second is seldom tried.
             condition |= Q(**{f"{name}__icontains": form}) & Q(
                 **{f"{name}__iregex": _expression(form)}
             )

@@ -1,4 +1,4 @@
-"""Keeps erased persons out: their addresses are stored as keyed hashes, which a sync asks."""
+"""Keeps erased persons out: a sync checks mail against keyed hashes of their addresses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BEGINNING = re.compile(f"{BEFORE}(?!$)")
 
 
 class Suppression:
-    """A firm's list as it is now. Must be made in the firm's scope."""
+    """A firm's suppression list as it is now. Must be created in the firm's scope."""
 
     def __init__(self, firm_id: int) -> None:
         row: SuppressionList | None = SuppressionList.objects.filter(firm_id=firm_id).first()
@@ -36,10 +36,10 @@ class Suppression:
     def mentions_erased(self, mail: ParsedMail) -> bool:
         """Say whether the message names an erased person, as sender, recipient or in its text."""
         headers = (value for _, value in mail.headers)
-        # Long headers are stored in part, the addresses in them are not.
+        # Long headers are stored cut off, but the addresses in them are stored whole.
         people = (one.address for one in (*mail.to, *mail.cc, *mail.bcc))
         files = [one.filename for one in mail.attachments]
-        # An extension looks like the end of a domain.
+        # With and without the extension, because it looks like the end of a domain.
         names = (*files, *(PurePath(name).stem for name in files))
         texts = (mail.text, mail.html or "", mail.hidden_text, mail.subject)
         return self.names_erased(chain(headers, people, names, texts))
@@ -52,9 +52,9 @@ class Suppression:
 
 
 def addresses_in(texts: Iterable[str]) -> set[str]:
-    """Return all that may be meant by what looks like an e-mail address, in lower case.
+    """Return every address that a text may mean by what looks like one, in lower case.
 
-    In `*anna@customer.example*` the asterisk may be part of the address; without it, it is one, too.
+    In `*anna@customer.example*`, for example, the asterisk may be part of the address or not.
     """
     return {
         f"{local[begin:]}@{domain}".lower()

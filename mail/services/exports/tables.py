@@ -39,7 +39,7 @@ from tenants.models import Firm, FirmOwned
 FORMAT, VERSION = "mailroom-export", 1
 IMPORTED = "Imported from another installation"
 FIRM_FACTS = ("name", "slug", "weight", "running_cap", "retention_days")
-# What no export has, and why.
+# The models that no export contains, with the reason.
 LEFT_OUT = {
     "tenants.ApiKey": "keys",
     "mail.MailCredential": "tokens",
@@ -63,7 +63,7 @@ LEFT_OUT = {
     "jobs.LatencyBucket": "figures of this installation",
     "jobs.FailingType": "figures of this installation",
 }
-# Of a document, with its bytes here or to be fetched.
+# The statuses of a document that is not read yet.
 UNDER_WAY = (DocumentStatus.WAITING, DocumentStatus.FETCHED, DocumentStatus.SCANNED)
 # A row as JSON, by column.
 Row = dict[str, Any]
@@ -82,7 +82,7 @@ def exported_models() -> dict[str, type[Any]]:
 
 
 def columns_of(model: type[models.Model]) -> list[Any]:
-    """Return the fields that are exported: no secrets, nothing that is computed."""
+    """Return the fields that are exported: no secrets, and nothing that the database computes."""
     return [
         field
         for field in model._meta.concrete_fields
@@ -112,11 +112,11 @@ def row_as_json(row: models.Model) -> str:
 def row_from_json(
     model: type[models.Model], values: Row, *, firm_id: int, users: dict[str, Any]
 ) -> Any:
-    """Return an unsaved row of the firm; what was under way has ended, and users are ours.
+    """Return an unsaved row of the firm, with unfinished work ended and users of this database.
 
     Raises:
-        ValueError: a value is none of its column's.
-        KeyError: a column is missing that says what was under way.
+            ValueError: a value does not fit its column.
+            KeyError: a column is missing that tells what was unfinished.
     """
     of_users = user_columns_of(model)
     named = {name: values.get(name) for name in of_users}
@@ -131,10 +131,10 @@ def row_from_json(
 
 
 def value_from_json(field: Any, value: object) -> Any:
-    """Return a column's value as its table takes it.
+    """Return a value as the column takes it.
 
     Raises:
-        ValueError: it takes no such value.
+            ValueError: the column takes no such value.
     """
     column, target = field.attname, field.target_field if field.is_relation else field
     if value is None:
@@ -176,7 +176,7 @@ def _as_json(value: object) -> str:
 
 
 def _hide_webhook(row: Row) -> None:
-    """Leave out what may be a secret: a webhook's path."""
+    """Leave out a webhook's path, which may be a secret."""
     if row["channel"] != Channel.EMAIL:
         parts = urlsplit(row["target"])
         row["target"], row["enabled"] = f"{parts.scheme}://{parts.netloc}", False
@@ -193,7 +193,7 @@ def _end_job(row: Row, firm_id: int) -> None:
 
 
 def _copy_entry(row: Row, _: int) -> None:
-    """Give it another id, of the same moment: the log of a firm that was deleted here stays."""
+    """Give the entry a new id of the same time, so that a deleted firm's audit log here stays."""
     if entry_id := row.get("id"):
         moment = entry_id.int >> 80 << 80
         row["id"] = UUID(int=moment | (uuid7().int & (1 << 80) - 1))
@@ -226,7 +226,7 @@ def _end_outbound(row: Row, _: int) -> None:
     sent_before = bool(row.get("gmail_draft_id") or row.get("in_doubt"))
     queued = row["status"] == OutboundStatus.QUEUED
     if row["status"] == OutboundStatus.SENDING or (queued and sent_before):
-        # It may have been sent: a person says what became of it.
+        # The message may have been sent, so a person decides what became of it.
         row.update(status=OutboundStatus.UNKNOWN.value, error=IMPORTED)
     elif queued or row["status"] == OutboundStatus.APPROVED_PENDING:
         row.update(status=OutboundStatus.CANCELED.value, error=IMPORTED)
@@ -238,18 +238,18 @@ def _end_run(row: Row, _: int) -> None:
 
 
 def _end_draft(row: Row, _: int) -> None:
-    """The mailbox is another one: it has no such draft."""
+    """Cancel the draft, because the imported mailbox does not have it in Gmail."""
     if row["status"] in (DraftStatus.WRITING, DraftStatus.READY):
         row.update(status=DraftStatus.CANCELED.value, gmail_draft_id="", gmail_message_id="")
 
 
 def _end_document(row: Row, _: int) -> None:
-    """Its bytes are not in the export, and the mailbox is another one."""
+    """End the reading, because the export has no bytes, and the imported mailbox no attachment."""
     if row["status"] in UNDER_WAY:
         row.update(status=DocumentStatus.UNREADABLE.value, reason=Unread.IMPORTED.value)
 
 
-# By the model's label: what a row loses when it leaves, and how it changes when it comes.
+# By the model's label: what a row loses when it is exported, and how it changes when imported.
 _HIDDEN: dict[str, Callable[[Row], None]] = {"jobs.NotificationEndpoint": _hide_webhook}
 _IMPORTED: dict[str, Callable[[Row, int], None]] = {
     "tenants.AuditEntry": _copy_entry,

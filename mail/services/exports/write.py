@@ -1,4 +1,4 @@
-"""Writes an export part by part; the request's row says how far it is, so a killed job goes on."""
+"""Writes an export part by part; the request's row records progress, so a killed job continues."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from tenants.encryption import decrypt_field
 from tenants.models import Firm
 from tenants.scope import firm_scope, firms_scope
 
-# A part ends with the first row beyond one of these.
+# A part ends with the row that reaches one of these limits.
 PART_BYTES = 1_000_000
 PART_ROWS = 2_000
 ROWS_AT_ONCE = 50
-# A zip is kept for so long.
+# How long a zip is kept.
 LIFETIME = timedelta(days=7)
 # The stages after the tables.
 MAIL, END = "mail", "end"
@@ -54,7 +54,7 @@ class JobLease:
     lease_token: int
 
     def require(self) -> None:
-        """Check it, in a transaction, with the job's firm in scope.
+        """Check the lease token, in a transaction with the job's firm in scope.
 
         Raises:
             LeaseLost: the job is no longer this attempt's.
@@ -70,7 +70,7 @@ def export_step(request_id: UUID, lease: JobLease) -> DataRequest | None:
     """Store the next part; return the request once it is complete.
 
     Raises:
-        LeaseLost: another attempt does it now; nothing was stored.
+            LeaseLost: another attempt has taken over; nothing was stored.
     """
     with firm_scope(lease.firm_id):
         about = DataRequest.objects.values_list("about_firm_id", flat=True).get(pk=request_id)
@@ -78,7 +78,7 @@ def export_step(request_id: UUID, lease: JobLease) -> DataRequest | None:
         lease.require()
         request: DataRequest = DataRequest.objects.select_for_update(no_key=True).get(pk=request_id)
         if request.status == RequestStatus.EXPIRED:
-            # Its job was retried: what it had written is gone.
+            # The job of an expired export was retried. The parts were deleted, so it starts again.
             request.position, request.counts = {}, {}
         stages = [*exported_models(), MAIL, END]
         stage = request.position.get("stage", stages[0])
@@ -101,7 +101,7 @@ def export_step(request_id: UUID, lease: JobLease) -> DataRequest | None:
 
 @dataclass(frozen=True)
 class _Part:
-    """The file it belongs to, its bytes, how many rows it has; the last id, None at the end."""
+    """Its file's name, bytes and number of rows, and the last row's id, None at the table's end."""
 
     name: str
     content: bytes
@@ -138,7 +138,7 @@ def _mail_part(request: DataRequest, after: str | None) -> _Part:
 
 
 def _rows(request: DataRequest, model: type[Any], after: str | None) -> Iterator[Any]:
-    """Yield the rows after this id, in the order of their ids, few at a time."""
+    """Yield the rows after this id, ordered by id, read a few at a time."""
     rows = _wanted(request, model).order_by("pk")
     if model is Message:
         rows = rows.select_related("account")
@@ -151,8 +151,8 @@ def _rows(request: DataRequest, model: type[Any], after: str | None) -> Iterator
 
 
 def _wanted(request: DataRequest, model: type[Any]) -> QuerySet[Any]:
-    """Return the firm's rows; of an export about a person those that are about them."""
-    # Ids grow with time: what is stored after the request is not of it, or it might never end.
+    """Return the firm's rows, or, in an export about a person, only rows about that person."""
+    # Ids grow with time. Rows newer than the request are left out, or the export might never end.
     rows: QuerySet[Any] = model.objects.filter(firm_id=request.about_firm_id, pk__lt=request.pk)
     if request.kind == RequestKind.FIRM_EXPORT:
         return rows
@@ -194,15 +194,15 @@ def _finish(request: DataRequest) -> None:
         "left_out": LEFT_OUT,
     }
     _store(request, "manifest.json", json.dumps(manifest, indent=1).encode())
-    # In this transaction: a killed job would write these files again, and an erasure that came
-    # in between would have its zip without a single file called ready.
+    # In the same transaction: otherwise a killed job would write these files again, and an export
+    # whose parts an erasure has deleted in between would be called ready without a single file.
     request.status, request.finished_at = RequestStatus.READY, timezone.now()
     request.expires_at = request.finished_at + LIFETIME
     request.save(update_fields=["parts", "status", "finished_at", "expires_at"])
 
 
 def _users(firm: Firm) -> Iterator[dict[str, str]]:
-    """Yield the users that the firm's rows name: who they are, no passwords and no rights."""
+    """Yield the users that the firm's rows name, without passwords and rights."""
     ids: set[Any] = set()
     for model in exported_models().values():
         for column in user_columns_of(model):
