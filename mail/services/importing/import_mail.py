@@ -1,4 +1,4 @@
-"""Puts mail from files into a mailbox of the local Gmail, and has it read."""
+"""Puts mail from files into a mailbox of the local Gmail, and has it ingested."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from tenants.scope import firm_scope
 RECEIVED = ("INBOX", "UNREAD")
 SENT = ("SENT",)
 MAX_HEADER_BYTES = 256 * 1024
-# So many messages are read to guess whose they are.
+# How many messages are read to guess the mailbox's address.
 GUESSED_FROM = 1000
 
 
 @dataclass
 class ImportReport:
-    """What became of the messages found."""
+    """How many of the messages found were imported."""
 
     imported: int = 0
     already_there: int = 0
     unreadable: int = 0
 
     def count(self, *, created: bool) -> None:
-        """Count one message that is in the mailbox now."""
+        """Count one message that the mailbox has now."""
         if created:
             self.imported += 1
         else:
@@ -56,8 +56,8 @@ def import_mail(
 ) -> ImportReport:
     """Import every message under `path` once, and enqueue a backfill of the whole mailbox.
 
-    Mail from Google Takeout keeps its labels. Of other mail what the mailbox's owner wrote goes to the
-    sent mail, everything else to the inbox.
+    Mail from Google Takeout keeps its labels. Other mail goes to the sent mail if the mailbox's
+    owner wrote it, otherwise to the inbox.
     """
     report = ImportReport()
 
@@ -71,7 +71,7 @@ def import_mail(
 
     gmail = local_gmail(gmail_simulator_store())
     owners = own_addresses(account)
-    # In runs, since the labels hold for all messages of one import.
+    # In runs with the same labels, because one import gives all its messages the same.
     label_ids = _LabelIds(account)
     for labels, run in groupby(
         readable(), key=lambda found: labels_for(found.raw, owners, label_ids)
@@ -89,12 +89,11 @@ def labels_for(
     owners: frozenset[str],
     label_id_of: Callable[[str], str | None] = lambda _: None,
 ) -> tuple[str, ...]:
-    """Return the ids of the labels a message gets: those of Takeout, else by who wrote it.
+    """Return the label ids for a message: Takeout's labels, else by who wrote the message.
 
-    Takeout writes Gmail's own labels in its owner's language; where that is not English, who wrote
-    the message says where it goes.
-
-    `label_id_of` gives the id of a label by its name; None: the mailbox cannot have it.
+    Takeout names Gmail's own labels in its owner's language; unless that is English, the message's
+    writer decides, too. `label_id_of` returns a label's id by name; None if the mailbox cannot have
+    it.
     """
     headers = _headers(raw)
     takeout = takeout_labels(headers)
@@ -108,14 +107,15 @@ def labels_for(
 
 
 def guess_address(path: Path) -> str | None:
-    """Return the address whose mail this most likely is, None when no message tells."""
+    """Return the address whose mail this most likely is; None if no message tells."""
     votes: Counter[str] = Counter()
     messages = (found for found in find_messages(path) if isinstance(found, FoundMessage))
     for found in islice(messages, GUESSED_FROM):
         headers = _headers(found.raw)
         takeout = takeout_labels(headers)
         is_sent = takeout is not None and "SENT" in takeout.system
-        # Whoever wrote what was sent, and to whom it was delivered, is the owner; others are named, too.
+        # The writer of sent mail, and the address that mail was delivered to, are the owner's;
+        # addresses in To and Cc may be others', too.
         fields = (("From", 5),) if is_sent else (("Delivered-To", 5), ("To", 1), ("Cc", 1))
         for name, weight in fields:
             for address in {one.key for one in parse_addresses(_values(headers, name))}:
@@ -124,7 +124,7 @@ def guess_address(path: Path) -> str | None:
 
 
 class _LabelIds:
-    """Finds the ids of labels by name in one mailbox, and makes those that are missing."""
+    """Finds label ids by name in one mailbox, and creates missing labels."""
 
     def __init__(self, account: MailAccount) -> None:
         self._account = account

@@ -1,4 +1,4 @@
-"""Finds the messages in files people keep mail in: mbox, Maildir, single messages, folders."""
+"""Finds the messages in mail files: mbox, Maildir, single messages, folders of them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 MAX_MESSAGE_BYTES = 50 * 1024 * 1024
 
 _SEPARATOR_LENGTH = 500
-# Somebody's sentence may begin with "From" too, and name a time; a separator ends in the time of
+# A sentence may begin with "From" and name a time, too; but a separator ends in the time of
 # delivery as C's asctime writes it, perhaps with a zone: Thu Aug 22 12:36:23 2002.
 _SEPARATOR = re.compile(
     rb"From .*\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? .*\d\d:\d\d.*\d{4}", re.IGNORECASE
 )
-# Thunderbird's, which quotes any such line of a mail; a header follows it.
+# Thunderbird's separator; a header follows, and any such line of a mail is quoted.
 _BARE_SEPARATOR = re.compile(rb"From \r?\n")
 _ANY_HEADER = re.compile(rb"[!-9;-~]+:")
 _QUOTED_FROM = re.compile(rb">+From ")
@@ -31,7 +31,7 @@ _HEADER_LINES = 200
 
 @dataclass(frozen=True)
 class FoundMessage:
-    """The bytes of one message, and where they stand."""
+    """The bytes of one message, and the file (and number in it) where they are."""
 
     place: str
     raw: bytes
@@ -46,7 +46,7 @@ class Unreadable:
 
 
 def find_messages(path: Path) -> Iterator[FoundMessage | Unreadable]:
-    """Yield every message under `path`, in a stable order; what cannot be read is named."""
+    """Yield every message under `path`, in a stable order, and every file that cannot be read."""
     for file in _files(path):
         yield from _read_file(file)
 
@@ -58,7 +58,7 @@ def _files(path: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(path):
         folders.sort()
         if {"cur", "new"} <= set(folders):
-            # A Maildir: tmp is mail still being delivered, files beside it are the server's own.
+            # A Maildir: tmp holds mail that is being delivered, other files are the server's own.
             folders[:] = [name for name in folders if name != "tmp"]
         else:
             yield from (Path(folder, name) for name in sorted(names))
@@ -110,7 +110,7 @@ def _split(pairs: Iterator[tuple[bytes, bytes]]) -> Iterator[bytes]:
 
 
 def _gather(lines: Iterable[bytes]) -> bytes:
-    """Join the lines, but keep no more than shows that there are too many."""
+    """Join the lines, but read no further into memory than shows that they are too many."""
     kept: list[bytes] = []
     size = 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""Puts the sample mailbox into the local Gmail, its dates moved so that they end now."""
+"""Puts the sample mailbox into the local Gmail, with dates moved so that the newest is now."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAMPLE_PATH = Path(__file__).resolve().parents[2] / "sample"
 def import_sample(account: MailAccount) -> ImportReport:
     """Import the sample mailbox once.
 
-    Only the times of arrival are moved, not the messages: their bytes stay what they are known by.
+    Only the arrival times are moved; the messages' bytes stay, because they identify a message.
     """
     gmail = local_gmail(gmail_simulator_store())
     owners = own_addresses(account)

@@ -1,6 +1,6 @@
-"""What the demo does with the sample mailbox once it is read: a rule, an action taken back, a question.
+"""Shows features on the sample mailbox in the demo: a rule, an undo, an approval.
 
-Each step is done once, however often the demo runs. Between the steps a worker has to run.
+Each step is done once, however often the demo runs. A worker has to run between the steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ACCOUNTANT = "petra.simkova@bramleykos.example"
 
 
 def apply_rule(account: MailAccount) -> None:
-    """Have newsletters archived by a rule: made, tried, enabled, and applied to the last weeks."""
+    """Have newsletters archived by a rule: create, try and enable it, apply it to recent mail."""
     with firm_scope(account.firm_id):
         if Rule.objects.filter(name=RULE_NAME).exists():
             return
@@ -44,7 +44,7 @@ def apply_rule(account: MailAccount) -> None:
 
 
 def ask_to_forward(account: MailAccount) -> None:
-    """Ask for an invoice to be forwarded to the accountant: nothing is sent before a person's yes."""
+    """Ask to forward an invoice to the accountant; nothing is sent without an approval."""
     with firm_scope(account.firm_id):
         invoices = Message.objects.filter(account=account, sender_address=INVOICE_SENDER)
         invoice = invoices.order_by("internal_date").first()
@@ -54,7 +54,7 @@ def ask_to_forward(account: MailAccount) -> None:
 
 
 def undo_newest_archive(account: MailAccount) -> None:
-    """Take back the newest thing that the rule archived."""
+    """Undo the newest archiving that the rule did."""
     with firm_scope(account.firm_id):
         done = ActionLink.objects.filter(
             cause__account=account, relation=Relation.UNDO_OF, counts=True

@@ -1,4 +1,4 @@
-"""What Google Takeout says of a message in its X-Gmail-Labels header."""
+"""Reads the labels that Google Takeout writes into a message's X-Gmail-Labels header."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SYSTEM: Final = {
         for name in ("personal", "social", "promotions", "updates", "forums")
     },
 }
-# What a mailbox says otherwise, or what an import cannot restore.
+# Names that say no more than other labels, or that an import cannot restore.
 _LEFT_OUT: Final = frozenset({"opened", "archived", "chat", "draft", "drafts"})
 
 
@@ -34,11 +34,11 @@ class TakeoutLabels(NamedTuple):
     system: tuple[str, ...]
     names: tuple[str, ...]
     tells_place: bool = True
-    """Whether Gmail's own labels are in English: in other languages they are among the names."""
+    """Whether Gmail's own labels are in English; in another language they are among `names`."""
 
 
 def takeout_labels(headers: Message) -> TakeoutLabels | None:
-    """Return the labels the message had; None: it is not from Takeout."""
+    """Return the labels that the message had; None if it is not from Takeout."""
     values: Sequence[object] = headers.get_all("X-Gmail-Labels", [])
     if not values:
         return None
