@@ -1,1 +1,1 @@
-"""What a mailbox is to its firm: connected, switched, paused, read by whom."""
+"""Mailboxes of a firm: connecting, modes, pausing, and who may read them."""

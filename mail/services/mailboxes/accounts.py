@@ -1,4 +1,4 @@
-"""Finding and making mailboxes."""
+"""Finds and creates mailboxes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 def in_firm_scope(
     operation: Callable[Concatenate[MailAccount, P], T],
 ) -> Callable[Concatenate[MailAccount, P], T]:
-    """Run an operation on a mailbox in the scope of its firm, however wide the caller's is."""
+    """Run an operation on a mailbox in its firm's scope, even if the caller's scope is wider."""
 
     @wraps(operation)
     def run(account: MailAccount, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -42,9 +42,9 @@ def usable_account(firm_id: int, account_id: UUID) -> MailAccount:
 
     Raises:
         MailboxGone: the firm has no such mailbox.
-        MailboxInactive: it is switched off.
-        MailboxDisconnected: nobody permits its use any more.
-        MailboxWaits: its jobs must wait.
+            MailboxInactive: the mailbox is switched off.
+            MailboxDisconnected: the mailbox is disconnected.
+            MailboxWaits: the mailbox's jobs must wait.
     """
     with firm_scope(firm_id):
         account: MailAccount | None = MailAccount.objects.filter(pk=account_id).first()
@@ -57,10 +57,10 @@ def usable_account(firm_id: int, account_id: UUID) -> MailAccount:
 
 
 def open_account(firm: Firm, address: str, *, display_name: str = "") -> MailAccount:
-    """Return the firm's local mailbox of this address, made active and shared when it is missing.
+    """Return the firm's local mailbox of this address; create it, active and shared, if missing.
 
     Raises:
-        ValueError: this is not one mail address.
+            ValueError: the text is not one mail address.
     """
     address = address.strip().lower()
     local, _, domain = address.rpartition("@")
@@ -76,7 +76,7 @@ def open_account(firm: Firm, address: str, *, display_name: str = "") -> MailAcc
 
 
 def has_owner(account: MailAccount) -> bool:
-    """Say whether its owner is there: active, and of the firm."""
+    """Say whether the mailbox has an owner who is active and a member of the firm."""
     owner = account.owner
     if owner is None or not owner.is_active:
         return False
@@ -89,7 +89,7 @@ def own_addresses(account: MailAccount) -> frozenset[str]:
 
 
 def refresh_aliases(account: MailAccount, gmail: GmailClient) -> None:
-    """Learn from Gmail under which addresses the mailbox's owner writes, and how."""
+    """Read from Gmail the addresses under which the owner writes, with names and signatures."""
     listed = gmail.list_send_as()
     aliases, identities = own_aliases(account.address, listed), own_identities(listed)
     if (aliases, identities) != (account.aliases, account.identities):

@@ -1,4 +1,4 @@
-"""A mailbox is active in one firm at a time: two would label it against each other, and answer twice."""
+"""Keeps a mailbox active in one firm only: two would fight over labels, and answer twice."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ACTIVE_ELSEWHERE = (
 def is_active_elsewhere(account: MailAccount) -> bool:
     """Say whether Mailroom may write to this mailbox for another firm.
 
-    Must run in a transaction: until its end the answer holds. Whoever changes the account's row
-    before calls `lock_mailbox` first.
+    Must run in a transaction: the answer holds until its end. A caller that changes the account's
+    row before this call must call `lock_mailbox` first.
     """
     return any(
         row.mode == Mode.ACTIVE and row.connection != Connection.DISCONNECTED
@@ -27,9 +27,9 @@ def is_active_elsewhere(account: MailAccount) -> bool:
 def lock_mailbox(account: MailAccount) -> list[MailAccount]:
     """Lock and return the rows of the mailbox in every firm until the end of the transaction.
 
-    In one order: two firms that lock their own row first would wait for each other.
+    Always in the same order, because two firms that lock their own row first would deadlock.
     """
     with all_firms("whether a mailbox is active in another firm"):
         rows = MailAccount.objects.filter(address=account.address).order_by("pk")
-        # As `locked_row`: not against rows that refer to them.
+        # As in `locked_row`, rows that refer to these can still be inserted.
         return list(rows.select_for_update(of=("self",), no_key=True))

@@ -1,4 +1,4 @@
-"""What a mailbox's person has before them: threads by category, what waits, drafts, questions."""
+"""What waits for a mailbox's person: threads by category, drafts, approvals, proposals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mail.services.timelines.threads import without_discarded
 SHOWN = 10
 DAYS = 30
 MAX_DAYS = 365
-# What wants something of the person, the most pressing first.
+# The categories that want something of the person, the most pressing first.
 WANTED = (Category.NEEDS_RESPONSE, Category.ACTION_REQUIRED, Category.PAYMENT_REQUEST)
 _OVER = (ThreadStatus.SENT, ThreadStatus.ARCHIVED)
 
@@ -43,27 +43,27 @@ class Part:
 
 @dataclass(frozen=True)
 class Briefing:
-    """What a mailbox's person has before them, of threads with a message of the last `days`."""
+    """What waits for a mailbox's person, in threads with a message of the last `days`."""
 
     account: MailAccount
     days: int
     categories: dict[str, int]
-    """How many threads are of each, those that are done left out."""
+    """How many threads have each category, without threads that are done."""
     for_you: Part
     """Threads that want something of the person, the oldest first."""
     for_others: Part
     """Threads in which somebody else is to answer, the oldest first, without `follow_ups`."""
     follow_ups: Part
-    """Threads in which nobody answered what the owner asked: they were reminded of them."""
+    """Threads in which nobody has answered the owner, who was reminded of them."""
     drafts: Part
     approvals: Part
     in_doubt: Part
-    """Messages of which nobody can tell whether they were sent: a person must look."""
+    """Outbound messages that may or may not have been sent, so that a person must look."""
     proposed_rules: Part
 
 
 def briefing_of(account: MailAccount, *, days: int = DAYS) -> Briefing:
-    """Read the briefing of a mailbox, whose mail it quotes. Must run in the firm's scope."""
+    """Return a mailbox's briefing, which quotes its mail. Must run in the firm's scope."""
     oldest = _open_threads(account, days).order_by("last_message_at", "pk")
     unanswered = threads_to_follow_up(account)
     drafts = Draft.objects.filter(account=account, status=DraftStatus.READY)

@@ -1,4 +1,4 @@
-"""Asks for what a disconnection cut off: its jobs ended canceled, and no history tells of them again."""
+"""Catches up after a disconnection, which canceled jobs whose history Gmail does not tell again."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ MOST_THREADS = 500
 
 
 def mail_was_deleted(account: MailAccount) -> bool:
-    """Say whether the stored mail is gone, or on its way out, since a disconnection."""
+    """Say whether the mail was deleted after a disconnection, or is about to be."""
     is_due = account.delete_mail_at is not None and account.delete_mail_at <= timezone.now()
     return is_due or not Message.objects.filter(account=account).exists()
 
 
 def request_reading(account: MailAccount, *, anew: bool, mail_deleted: bool) -> None:
-    """Have a mailbox read that was just connected: what is new, or `anew` after a disconnection.
+    """Have a mailbox synced that was just connected; `anew` after a disconnection.
 
     Must run in the firm's scope.
     """
@@ -54,7 +54,7 @@ def request_reading(account: MailAccount, *, anew: bool, mail_deleted: bool) -> 
 
 
 def catch_up(account: MailAccount, *, mail_deleted: bool) -> None:
-    """Have recent mail read, judged and shown as far as it was not, and woken that nobody will wake.
+    """Have recent mail read, judged and labelled as far as it was not, and lost snoozes woken.
 
     Must run in the firm's scope.
     """
@@ -62,7 +62,7 @@ def catch_up(account: MailAccount, *, mail_deleted: bool) -> None:
     # Snoozes are deleted with the mail, and their label stays in Gmail.
     request_lost_snoozes(account)
     if mail_deleted:
-        # A scan leaves out what carries our labels, which is most of what was there.
+        # The sync's scan leaves out mail with Mailroom's labels, which most old mail has.
         request_backfill(account, query=f"{INBOX_AND_SENT} newer_than:{sync_full_days()}d")
         return
     since = _since(account)
@@ -83,9 +83,9 @@ def catch_up(account: MailAccount, *, mail_deleted: bool) -> None:
 
 
 def _not_shown(account: MailAccount) -> list[MailThread]:
-    """Return the recent threads whose decision, or draft, may not have got as far as Gmail.
+    """Return the recent threads whose decision or draft may not have reached Gmail.
 
-    What was labelled is left alone: the person may have taken the label off since.
+    Threads that were labelled are left alone, because the person may have removed the label since.
     """
     newest = Decision.objects.filter(message__thread=OuterRef("pk")).order_by("-pk")
     labelled = Action.objects.filter(
@@ -103,7 +103,7 @@ def _not_shown(account: MailAccount) -> list[MailThread]:
 
 
 def _since(account: MailAccount) -> datetime:
-    """Return when what a scan looks at begins: some days ago, or a day before the last sync."""
+    """Return where the scan begins: some days ago, or a day before the last sync."""
     recent = timezone.now() - timedelta(days=sync_full_days())
     if account.last_sync_at is None:
         return recent

@@ -1,4 +1,4 @@
-"""Changes what people set of a mailbox, with an entry in the audit log."""
+"""Changes a mailbox's settings, with an entry in the audit log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tenants.audit import Actor
 def change_mailbox(
     account: MailAccount, operation: str, *, by: Actor, reason: str, **values: object
 ) -> None:
-    """Set these columns, and record what they were and are. Must run in the firm's scope."""
+    """Set these columns, and record their old and new values. Must run in the firm's scope."""
     before = {name: _plain(getattr(account, name)) for name in values}
     MailAccount.objects.filter(pk=account.pk).update(**values)
     for name, value in values.items():

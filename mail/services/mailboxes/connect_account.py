@@ -51,7 +51,7 @@ from tenants.encryption import decrypt_field
 from tenants.scope import all_firms, firm_scope
 
 DELETED_AT_ONCE = 500
-# What holds the mail of a mailbox, in the order in which it goes.
+# The models that hold a mailbox's mail, in the order in which it is deleted.
 CONTENT: tuple[type[Any], ...] = (
     MailEvent,
     Approval,
@@ -70,7 +70,7 @@ CONTENT: tuple[type[Any], ...] = (
 
 @dataclass(frozen=True, repr=False)
 class Consent:
-    """A grant, and whose mailbox Gmail says it opens."""
+    """A grant, with the address and aliases of the mailbox that it opens."""
 
     grant: Grant
     address: str
@@ -84,12 +84,12 @@ class _Granted:
         self._access = access
 
     def fresh(self, refused: str | None) -> AccessToken:
-        """Return the token, however often it is refused."""
+        """Return the token, even if Gmail refused it."""
         return self._access
 
 
 def take_consent(redirect_uri: str, code: str, code_verifier: str) -> Consent:
-    """Return what stands behind the consent page's code. Calls Google: not in a transaction.
+    """Exchange the consent page's code for the consent. Calls Google: not in a transaction.
 
     Raises:
         ConsentUnusable: the person granted too little.
@@ -111,11 +111,11 @@ def connect_account(
 ) -> MailAccount:
     """Connect the mailbox in the firm, new or known, and have it synced.
 
-    A new one suggests only, and is its connector's; so is one that was local until now. Must run in
-    the firm's scope.
+    A new mailbox suggests only, and its connector owns it; so does a mailbox that was local until
+    now. Must run in the firm's scope.
 
     Raises:
-        WrongMailbox: another one than `expected` was chosen on the consent page.
+            WrongMailbox: the person chose another mailbox than `expected` on the consent page.
     """
     if expected is not None and expected.address != consent.address:
         raise WrongMailbox(f"You chose {consent.address}; this mailbox is {expected.address}.")
@@ -158,9 +158,9 @@ def connect_account(
 
 
 def _begin_anew(account: MailAccount, by: Actor) -> None:
-    """Make a local mailbox somebody's own: nobody has let Mailroom write to the one in Gmail.
+    """Make a local mailbox the connector's own; nobody has let Mailroom write to Google's yet.
 
-    Its cursor means nothing there; the sync without one deletes the mail that Gmail does not have.
+    Its history cursor means nothing in Gmail; a sync without one deletes the mail that Gmail lacks.
     """
     account.shared, account.owner_id = False, by.user_id
     account.mode, account.active_since, account.history_cursor = Mode.SUGGEST, None, None
@@ -168,11 +168,11 @@ def _begin_anew(account: MailAccount, by: Actor) -> None:
 
 
 def _mark_connected(account: MailAccount, consent: Consent, by: Actor) -> None:
-    """Store that the mailbox is connected; one whose owner is gone is its connector's."""
+    """Store that the mailbox is connected; if its owner is gone, the connector owns it."""
     if not account.shared and not has_owner(account):
         account.owner_id = by.user_id
     if account.connection == Connection.DISCONNECTED and account.active_since is not None:
-        # What arrived while nothing was to be read is labelled no further back than at activation.
+        # As at an activation, only mail of the last days is labelled, not all that arrived since.
         account.active_since = timezone.now()
     account.connection = Connection.CONNECTED
     account.active = True
@@ -191,10 +191,10 @@ def _mark_connected(account: MailAccount, consent: Consent, by: Actor) -> None:
 def disconnect_account(
     account: MailAccount, *, keep_days: int, reason: str = "", by: Actor = SERVICE
 ) -> None:
-    """Use the mailbox no more: have the permission withdrawn, and its mail deleted in so many days.
+    """Disconnect the mailbox: its permission is withdrawn, and its mail deleted in `keep_days`.
 
     Raises:
-        WrongState: it is disconnected, maybe by somebody else at this moment.
+            WrongState: it is disconnected already, maybe by somebody else at this moment.
     """
     account = locked_row(account)
     if account.connection == Connection.DISCONNECTED:
@@ -219,10 +219,10 @@ def disconnect_account(
 
 
 def revoke_credential(account_id: Any, firm_id: int) -> dict[str, Any]:
-    """Withdraw the permission of a disconnected mailbox at Google, and forget its tokens.
+    """Withdraw a disconnected mailbox's permission at Google, and delete its tokens.
 
-    Google withdraws a person's every grant to this service: where the same mailbox is connected in
-    another firm, the tokens are only forgotten.
+    Google would withdraw all grants that the person gave this service. So if the same mailbox is
+    connected in another firm, the tokens are only deleted.
 
     Raises:
         GmailError: Google did not answer.
@@ -252,16 +252,16 @@ def revoke_credential(account_id: Any, firm_id: int) -> dict[str, Any]:
 
 
 def erase_mail(account_id: Any, firm_id: int) -> dict[str, Any]:
-    """Delete the mail of a disconnected mailbox once its time has come; the mailbox stays."""
-    # The queue's clock may be a little ahead of this process's.
+    """Delete the mail of a disconnected mailbox after its time has come; the mailbox stays."""
+    # Five minutes' tolerance, because the queue's clock may be ahead of this process's.
     now = timezone.now() + timedelta(minutes=5)
     with firm_scope(firm_id):
         due = MailAccount.objects.filter(
             pk=account_id, connection=Connection.DISCONNECTED, delete_mail_at__lte=now
         )
     deleted, before = 0, -1
-    # Of mail that was still there a job in flight may have stored an answer after those had their
-    # turn, and it stays when the mail goes. Once a round finds nothing, there is none to answer.
+    # A job in flight may have stored an answer to mail that was still there, after the answers had
+    # their turn. So rounds follow until one deletes nothing: then there is no mail left to answer.
     while deleted > before:
         before = deleted
         for model in CONTENT:
@@ -289,7 +289,7 @@ def _of_account(model: type[Any], account_id: Any) -> Any:
 
 
 def _delete_page(firm_id: int, due: QuerySet[MailAccount], rows: Any) -> int:
-    """Delete some rows in a transaction of its own, while the mail is due; return how many went."""
+    """Delete some rows in a transaction of its own, if the mail is still due; return how many."""
     with firm_scope(firm_id):
         if not due.select_for_update(no_key=True).exists():
             return 0

@@ -1,4 +1,4 @@
-"""Whether Gmail lets a mailbox's jobs in: connected, to be connected again, or held for a time."""
+"""Lets a mailbox's jobs call Gmail or not: connected, to be connected again, or held for a time."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE
 from tenants.scope import firm_scope
 
-# When a job is tried again that was claimed before its mailbox was paused.
+# After how long a job is tried again that was claimed before its mailbox was paused.
 REAUTH_CHECK_SECONDS = 300
 REAUTH_REASON = "The mailbox must be connected again"
 HOLD_REASON = "Gmail asked for fewer requests"
-# What Gmail means when it asks for fewer requests and does not say for how long.
+# How long requests are held if Gmail asks for fewer and does not say for how long.
 HOLD_SECONDS = 60
-# What it means when the time it names is over: a clock is wrong, or the answer was long on its way.
+# How long if the time that Gmail names is over: a clock is wrong, or the answer took long.
 LEAST_HOLD_SECONDS = 1.0
 SILENT_REASON = "Gmail does not answer"
 
 
 def why_not_used(account: MailAccount) -> str:
-    """Return why nothing that a person asks for will reach the mailbox, empty where it may yet."""
+    """Return why no request of a person can reach the mailbox; empty if it can, even if later."""
     if account.connection == Connection.DISCONNECTED:
         return "The mailbox is disconnected: connect it again first."
     return ""
 
 
 def mailbox_limit_key(account_id: UUID) -> str:
-    """Name the mailbox to the queue's pauses, breakers and rate limits."""
+    """Return the mailbox's limit key, for pauses, breakers and rate limits."""
     return f"mailbox:{account_id}"
 
 
 def check_connection(account: MailAccount) -> None:
-    """Let a job of the mailbox call Gmail; only jobs claimed before a pause find an obstacle here.
+    """Refuse a job that may not call Gmail now; only jobs claimed before a pause are refused here.
 
     Raises:
-        MailboxDisconnected: nobody permits it any more.
-        MailboxWaits: not now.
+            MailboxDisconnected: the mailbox is disconnected.
+            MailboxWaits: the mailbox must be connected again, or is held.
     """
     if account.connection == Connection.DISCONNECTED:
         raise MailboxDisconnected(f"mailbox {account.pk} is disconnected")
@@ -69,9 +69,9 @@ def check_connection(account: MailAccount) -> None:
 def require_reauth(
     account: MailAccount, credential: MailCredential | None, error: GmailNeedsReauth
 ) -> None:
-    """Note that this credential is no longer good: pause the mailbox, and notify a person once.
+    """Store that this credential is refused: pause the mailbox, and notify a person once.
 
-    Nothing happens where the mailbox has another credential by now; None: it had none.
+    Nothing happens if the mailbox has got another credential since. None if it had no credential.
     """
     with firm_scope(account.firm_id):
         stored = MailCredential.objects.filter(account_id=account.pk).first()
@@ -88,7 +88,7 @@ def require_reauth(
 
 
 def hold_account(account: MailAccount, error: GmailError) -> float:
-    """Let no job of the mailbox call Gmail for as long as it asks; return the seconds."""
+    """Hold the mailbox's jobs for as long as Gmail asks; return the seconds."""
     asked = HOLD_SECONDS if error.retry_after is None else error.retry_after
     seconds = max(asked, LEAST_HOLD_SECONDS)
     with firm_scope(account.firm_id):
@@ -98,8 +98,8 @@ def hold_account(account: MailAccount, error: GmailError) -> float:
 
 
 def hold_mailbox(account: MailAccount, seconds: float, reason: str) -> None:
-    """Let no job of the mailbox call Gmail for so long. Must run in the firm's scope."""
-    # The queue's clock: a pause that ends in its past is refused.
+    """Hold the mailbox's jobs for so many seconds. Must run in the firm's scope."""
+    # By the queue's clock, because a pause that ends in its past is refused.
     until = database_now() + timedelta(seconds=seconds)
     shorter = Q(held_until__isnull=True) | Q(held_until__lt=until)
     MailAccount.objects.filter(shorter, pk=account.pk).update(held_until=until)
@@ -107,9 +107,10 @@ def hold_mailbox(account: MailAccount, seconds: float, reason: str) -> None:
 
 
 def pace_mailboxes(firm_id: int) -> None:
-    """Have the firm's mailboxes spend Gmail's units no faster than Gmail lets each of them.
+    """Limit each of the firm's mailboxes to the rate of units that Gmail allows it.
 
-    A rate that somebody has set for each limit key of the firm stays. Must run in the firm's scope.
+    If somebody has set a rate limit by limit key for the firm, that stays. Must run in the firm's
+    scope.
     """
     each_key = {"counted_by": CountedBy.KEY, "job_type": "", "limit_key": ""}
     if not RateLimit.objects.filter(firm_id=firm_id, everywhere=False, **each_key).exists():
@@ -124,7 +125,7 @@ def pace_mailboxes(firm_id: int) -> None:
 
 
 def resume_mailbox(account: MailAccount) -> None:
-    """Lift the pause that the service itself has set. Must run in the firm's scope."""
+    """Lift the pause that Mailroom itself has set. Must run in the firm's scope."""
     own = Pause.objects.filter(
         firm_id=account.firm_id,
         limit_key=mailbox_limit_key(account.pk),
@@ -137,7 +138,7 @@ def resume_mailbox(account: MailAccount) -> None:
 
 
 def _pause_mailbox(account: MailAccount, reason: str, *, until: datetime | None = None) -> None:
-    # Where it is paused already, that pause holds: a job that comes after it will set the next.
+    # If there is a pause already, it stays; a job that runs after it sets the next one.
     with suppress(WrongState):
         limits.pause(
             firm=account.firm_id,
@@ -148,7 +149,7 @@ def _pause_mailbox(account: MailAccount, reason: str, *, until: datetime | None 
 
 
 def note_error(account: MailAccount, error: GmailError) -> None:
-    """Keep the mailbox's last error, for its page. Must run in the firm's scope."""
+    """Store the mailbox's last error, which its page shows. Must run in the firm's scope."""
     MailAccount.objects.filter(pk=account.pk).update(
         last_error=str(error)[:MAX_ERROR_LENGTH], last_error_at=timezone.now()
     )

@@ -1,4 +1,4 @@
-"""Who may read a mailbox's mail; everybody else of its firm sees only that there is mail."""
+"""Decides who may read a mailbox's mail; other members see only that there is mail."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BREAK_GLASS_HOURS = 1
 
 
 def readable(user_id: Any, prefix: str = "") -> Q:
-    """Return the condition that the user may read the mailbox's mail; `prefix` leads to it.
+    """Return the condition that the user may read a mailbox's mail; `prefix` leads to the mailbox.
 
-    Must run in a scope: grants are read.
+    Must run in a scope, because grants are read.
     """
     if user_id is None:
-        # Nobody in particular: not the owner of what has none.
+        # Without a user there is no owner to match, not even in mailboxes that have none.
         return Q(**{f"{prefix}shared": True})
     granted = _in_force(user_id).values_list("account_id", flat=True)
     return (
@@ -38,8 +38,8 @@ def readable(user_id: Any, prefix: str = "") -> Q:
 def own_or_granted(user_id: Any, prefix: str = "") -> Q:
     """Return the condition that the mailbox is the user's, or granted to them for good.
 
-    Narrower than `readable`: what all of the firm may read, and what a glass was broken for, is not
-    a person's own. Must run in a scope: grants are read.
+    It is narrower than `readable`: a mailbox that the whole firm may read, or that was opened by
+    break-glass, is not a person's own. Must run in a scope, because grants are read.
     """
     granted = _in_force(user_id).filter(kind=GrantKind.GRANTED)
     return Q(**{f"{prefix}owner_id": user_id}) | Q(
@@ -69,17 +69,17 @@ def withdraw_content(account: MailAccount, user: Any, *, by: Actor, reason: str 
 
 
 def end_grants(instance: Membership, **_: Any) -> None:
-    """End the grants of one who leaves the firm: to return is no permission to read mail."""
+    """End the grants of a member who leaves the firm; a return does not restore them."""
     with firm_scope(instance.firm_id):
         ContentGrant.objects.filter(firm_id=instance.firm_id, user_id=instance.user_id).delete()
 
 
 @in_firm_scope
 def break_glass(account: MailAccount, *, reason: str, by: Actor) -> None:
-    """Let the actor read the mail for an hour, against a reason that the audit log keeps.
+    """Let the actor read the mail for an hour, for a reason that the audit log keeps.
 
     Raises:
-        ReasonMissing: no reason given.
+            ReasonMissing: no reason is given.
     """
     if not reason.strip() or by.user is None:
         raise ReasonMissing("Say why you must read somebody else's mail.")
@@ -89,7 +89,7 @@ def break_glass(account: MailAccount, *, reason: str, by: Actor) -> None:
 
 
 def readers(account: MailAccount) -> list[ContentGrant]:
-    """Return the grants in force. Must run in the firm's scope."""
+    """Return the mailbox's grants in force. Must run in the firm's scope."""
     grants = ContentGrant.objects.filter(_current(), account=account)
     return list(grants.select_related("user").order_by("pk"))
 

@@ -22,15 +22,15 @@ from tenants.scope import firm_scope
 
 # A token is refreshed this long before it expires.
 _EARLY = timedelta(minutes=5)
-# Longer than the token endpoint is waited for, so that the lock never ends during a refresh.
+# Longer than a refresh waits for Google's token endpoint, so that the lock outlasts it.
 _LOCK_SECONDS = 3 * oauth.TIMEOUT_SECONDS
 _POLL_SECONDS = 0.1
-# A job that waits for another's refresh keeps a thread of its worker.
+# Short, because a job that waits for another's refresh occupies a thread of its worker.
 _WAIT_SECONDS = 5
 
 
 def store_grant(account: MailAccount, grant: Grant) -> None:
-    """Keep a grant in place of the one there was. Must run in the firm's scope."""
+    """Store a grant, replacing an earlier one. Must run in the firm's scope."""
     MailCredential.objects.filter(account=account).delete()
     credential = MailCredential(
         firm_id=account.firm_id,
@@ -46,7 +46,7 @@ def store_grant(account: MailAccount, grant: Grant) -> None:
 def may_delete_for_good(account: MailAccount) -> bool:
     """Say whether Gmail lets Mailroom delete the mailbox's mail for good. Must run in the scope.
 
-    In a local mailbox, which asks for no permission, everything is allowed.
+    A local mailbox needs no permission, so everything is allowed.
     """
     if not uses_google():
         return True
@@ -55,16 +55,16 @@ def may_delete_for_good(account: MailAccount) -> bool:
 
 
 class StoredToken:
-    """The access token of one account, as every process sees it."""
+    """The access token of one account, shared by all processes."""
 
     def __init__(self, account: MailAccount) -> None:
         self._account = account
 
     def fresh(self, refused: str | None) -> AccessToken:
-        """Return the stored token, or a new one where it is about to expire or was `refused`.
+        """Return the stored token, or a new one if it is about to expire or is the one `refused`.
 
         Raises:
-            GmailNeedsReauth: Google has withdrawn the permission, or there is none.
+              GmailNeedsReauth: Google has withdrawn the permission, or there is no credential.
             GmailMisconfigured: Google refuses this service's OAuth client.
             GmailUnavailable: Google's token endpoint does not answer properly.
         """
@@ -97,7 +97,7 @@ class StoredToken:
         encrypt_field(credential, "access_token", access.value)
         encrypt_field(credential, "refresh_token", refresh_token)
         with firm_scope(self._account.firm_id):
-            # Guarded: the person may have connected the mailbox again meanwhile.
+            # The filter by `before` makes sure that a grant stored meanwhile is not overwritten.
             MailCredential.objects.filter(pk=credential.pk, refresh_token=before).update(
                 access_token=credential.access_token,
                 refresh_token=credential.refresh_token,
@@ -121,7 +121,7 @@ class StoredToken:
 
 
 def _usable(credential: MailCredential, refused: str | None) -> AccessToken | None:
-    """Return the stored token where it is good for some minutes and is not the refused one."""
+    """Return the stored token if it is valid for some minutes and is not the refused one."""
     expires_at = credential.expires_at
     if expires_at is None or expires_at <= timezone.now() + _EARLY:
         return None

@@ -1,4 +1,4 @@
-"""Which Gmail an account talks to."""
+"""Chooses the Gmail that an account talks to: Google's, or the local simulator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mail.services.mailboxes.credentials import StoredToken
 
 
 def gmail_of(account: MailAccount) -> GmailClient:
-    """Return a client for the account's mailbox, to be used by the calling thread alone."""
+    """Return a client for the account's mailbox, which only the calling thread may use."""
     if uses_google():
         return google_client(StoredToken(account), endpoint=gmail_api_base())
     return simulator_client(account.address, gmail_simulator_store())

@@ -1,4 +1,4 @@
-"""What Mailroom may do in a mailbox: suggest only, or write to Gmail; and the two ways to pause it."""
+"""Modes of a mailbox: suggest only, or active (write to Gmail); and the two ways to pause it."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ from tenants.scope import firm_scope
 WRITING_TYPE = "action.gmail"
 PAUSE_REASON = "The mailbox is paused"
 SUGGESTS_ONLY = "The mailbox suggests only"
-# When an action is tried again that was claimed before its mailbox was paused.
+# After how long an action is tried again that was claimed before its mailbox was paused.
 CHECK_SECONDS = 60
 
 
 def may_write(account: MailAccount) -> bool:
-    """Say whether anything may be written to Gmail, by the row as it is. Must run in its scope."""
+    """Say whether anything may be written to Gmail, by the stored row. Must run in its scope."""
     return MailAccount.objects.filter(
         pk=account.pk, mode=Mode.ACTIVE, paused_by=PausedBy.NOTHING
     ).exists()
 
 
 def suggests_only(account: MailAccount) -> bool:
-    """Say whether the mailbox is not to be written to at all.
+    """Say whether Mailroom may not write to the mailbox at all.
 
     Raises:
-        MailboxWaits: it may be written to, but not while it is paused.
+            MailboxWaits: Mailroom may write to it, but not while it is paused.
     """
     with firm_scope(account.firm_id):
         account.refresh_from_db(fields=["mode", "paused_by"])
@@ -69,10 +69,10 @@ def suggests_only(account: MailAccount) -> bool:
 
 
 def require_unpaused(account: MailAccount) -> None:
-    """Let what a person asked for, or what ends an action of before, be written to Gmail.
+    """Refuse to write while the mailbox is paused; for requests of people, and ends of actions.
 
     Raises:
-        MailboxWaits: not while the mailbox is paused.
+            MailboxWaits: the mailbox is paused.
     """
     with firm_scope(account.firm_id):
         account.refresh_from_db(fields=["mode", "paused_by"])
@@ -101,7 +101,7 @@ def to_be_labelled(account: MailAccount, messages: Sequence[Message]) -> list[Me
 
 @in_firm_scope
 def activate(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
-    """Let Mailroom write to Gmail, and show there what was decided on mail of the last days.
+    """Let Mailroom write to Gmail, and show there the decisions on mail of the last days.
 
     Raises:
         WrongState: the mailbox is active already, here or in another firm.
@@ -117,7 +117,7 @@ def activate(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> 
 
 @in_firm_scope
 def suggest_only(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
-    """Write nothing to Gmail from now on; actions and messages that wait are canceled."""
+    """Write nothing to Gmail from now on; waiting actions and messages are canceled."""
     _lock(account)
     _refuse(account.mode == Mode.SUGGEST, "The mailbox suggests only already.")
     _change(account, "mailbox.suggest_only", by, reason, mode=Mode.SUGGEST, active_since=None)
@@ -125,7 +125,7 @@ def suggest_only(account: MailAccount, *, reason: str = "", by: Actor = SERVICE)
 
 
 def suggest_if_active_elsewhere(account: MailAccount) -> None:
-    """Write nothing any more to a mailbox that became active in another firm meanwhile."""
+    """Set the mailbox to suggest only if it has become active in another firm meanwhile."""
     if account.mode == Mode.ACTIVE and is_active_elsewhere(account):
         suggest_only(account, reason=ACTIVE_ELSEWHERE)
         account.refresh_from_db()
@@ -156,14 +156,14 @@ def pause_mailbox(
 
 @in_firm_scope
 def resume_writing(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
-    """End the pause; what was decided meanwhile is shown in Gmail."""
+    """End the pause; decisions that were made meanwhile are shown in Gmail."""
     _lock(account)
     _refuse(not account.paused_by, "The mailbox is not paused.")
     _change(account, "mailbox.resume", by, reason, paused_by=PausedBy.NOTHING)
     of_mailbox = Pause.objects.filter(
         firm_id=account.firm_id, job_type=WRITING_TYPE, limit_key=mailbox_limit_key(account.pk)
     )
-    # Older versions set it without a category.
+    # Older versions set the pause without a category.
     held = of_mailbox.filter(category=_writing_category()).first() or of_mailbox.first()
     if held is not None:
         limits.resume(held, reason=reason, by=by)
@@ -172,15 +172,15 @@ def resume_writing(account: MailAccount, *, reason: str = "", by: Actor = SERVIC
 
 
 def _writing_category() -> str:
-    """Return what tells the mailbox's own pause from an operator's, which no resume of it lifts."""
+    """Return the category that tells the mailbox's own pause from an operator's, which stays."""
     return registry.get(WRITING_TYPE).category
 
 
 def follow_pause_label(account: MailAccount, gmail: GmailClient) -> None:
     """Pause the mailbox while any message carries the pause label, and resume it after.
 
-    One that suggests only needs no pause. Of one that it has from before, the end counts all the
-    same: what a person takes back, and snoozed mail, wait for it.
+    A mailbox that suggests only is not paused. But a pause from before that is ended as usual,
+    because undos and snoozed mail wait for its end.
     """
     if account.mode != Mode.ACTIVE and account.paused_by != PausedBy.LABEL:
         return
@@ -202,7 +202,7 @@ def follow_pause_label(account: MailAccount, gmail: GmailClient) -> None:
 def sync_now(
     account: MailAccount, *, force_full: bool = False, reason: str = "", by: Actor = SERVICE
 ) -> EnqueueResult:
-    """Have the mailbox synced; `force_full` scans recent mail besides."""
+    """Have the mailbox synced; with `force_full`, recent mail is scanned, too."""
     _refuse(account.connection != Connection.CONNECTED, "The mailbox is not connected.")
     requested = request_sync(account, force_full=force_full)
     audit(
@@ -245,9 +245,9 @@ def _first_labelled(account: MailAccount) -> datetime:
 
 
 def _lock(account: MailAccount) -> None:
-    """Read what may be done in the mailbox, and let nobody else change it before the transaction ends.
+    """Lock the row and read the mailbox's mode and pause, so that nobody changes them meanwhile.
 
-    The label in Gmail would take over a pause by the switch, and end it.
+    Otherwise the label in Gmail could take over a pause by the switch, and end it.
     """
     stored = locked_row(account)
     account.mode, account.paused_by = stored.mode, stored.paused_by

@@ -13,7 +13,7 @@ from tenants.models import Firm
 from tenants.scope import firm_scope
 
 EVENT = "reauth"
-# Below the web process's address. Asking the URLs for it would load every page into the worker.
+# A path below the web process's address, because resolving the URL would load every page here.
 PAGE = "/admin/mail/mailaccount/{}/change/"
 
 
@@ -28,7 +28,7 @@ def send_reauth_notice(ctx: JobContext, account_id: UUID) -> int:
         if account is None:
             return 0
         admins = escalation_recipients(ctx.firm_id, None)
-        # Nobody else can sign in to Google as the mailbox's owner.
+        # The owner is asked first, because nobody else can sign in to Google for this mailbox.
         owner = account.owner if has_owner(account) else None
         recipients = list(dict.fromkeys([*escalation_recipients(ctx.firm_id, owner), *admins]))
     if recipients:

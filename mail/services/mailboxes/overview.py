@@ -1,4 +1,4 @@
-"""Counts what became of a mailbox's mail."""
+"""Counts a mailbox's mail, decisions and jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tenants.scope import firm_scope
 
 @dataclass(frozen=True)
 class Example:
-    """One decision: what was decided about which message, and why."""
+    """One decision: on which message, which category, and why."""
 
     subject: str
     category: str
@@ -52,7 +52,7 @@ class Overview:
 
 
 def overview_of(account: MailAccount) -> Overview:
-    """Count everything as it is now. Reads whole tables: for commands, not for pages."""
+    """Return the counts as of now. It reads whole tables, so it is for commands, not for pages."""
     with firm_scope(account.firm_id):
         return Overview(
             messages=Message.objects.filter(account=account).count(),

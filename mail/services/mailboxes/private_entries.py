@@ -1,4 +1,4 @@
-"""Which entries of the audit log quote settings of mailboxes that their reader may not read."""
+"""Finds audit log entries that quote settings of mailboxes which the reader may not read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mail.services.mailboxes.content_access import readable
 from mail.services.operation import target_type
 from tenants.models import AuditEntry
 
-# The rows of a mailbox that only its readers see, as the audit log names them.
+# Models whose rows only readers of their mailbox may see, by their names in the audit log.
 _PRIVATE: Final[dict[str, type[Any]]] = {
     target_type(model): model
     for model in (
@@ -44,10 +44,10 @@ Target = tuple[str, str]
 
 
 def private_entries(entries: Sequence[AuditEntry], user_id: Any) -> set[UUID]:
-    """Return the ids of the entries that are for the readers of a mailbox, not for this user.
+    """Return the ids of the entries that only readers of a mailbox may see, not this user.
 
-    Of a row that is gone and of which nothing says whose mailbox it was of, nobody is a reader.
-    Must run in a scope: grants are read.
+    If a row is gone and nothing tells its mailbox, nobody may see its entries. Must run in a scope,
+    because grants are read.
     """
     asked = [entry for entry in entries if entry.target_type in _PRIVATE]
     mailboxes = {entry.pk: _named(entry) for entry in asked}
@@ -59,13 +59,13 @@ def private_entries(entries: Sequence[AuditEntry], user_id: Any) -> set[UUID]:
 
 
 def _named(entry: AuditEntry) -> set[str]:
-    """Return the mailboxes that the entry itself names; an empty name is the whole firm."""
+    """Return the mailboxes that the entry itself names; an empty name means the whole firm."""
     values = [one for one in (entry.before, entry.after) if isinstance(one, dict)]
     return {str(one[_MAILBOX] or "") for one in values if _MAILBOX in one}
 
 
 def _mailboxes_of(entries: Sequence[AuditEntry]) -> defaultdict[Target, set[str]]:
-    """Return all mailboxes that the entries' rows are of, or were of by the rest of the log."""
+    """Return all mailboxes to which the entries' rows belong, or belonged according to the log."""
     found: defaultdict[Target, set[str]] = defaultdict(set)
     if not entries:
         return found
@@ -91,13 +91,13 @@ def _target(entry: AuditEntry) -> Target:
 
 
 def _readable(names: set[str], user_id: Any) -> set[str]:
-    """Return those of the mailboxes that the user may read; everybody reads what is the firm's."""
+    """Return the mailboxes that the user may read, and the empty name, which all may read."""
     accounts = MailAccount.objects.filter(readable(user_id), pk__in=_uuids(names))
     return {"", *(str(pk) for pk in accounts.values_list("pk", flat=True))}
 
 
 def _uuids(names: Iterable[str]) -> list[UUID]:
-    """Return the ids among the names: erasing a person empties some."""
+    """Return the ids among the names; erasing a person empties some names."""
     found = []
     for name in names:
         try:

@@ -1,4 +1,4 @@
-"""The group `mailbox`: what schedules of mail reach."""
+"""The schedule group `mailbox`: the mailboxes that schedules of mail reach."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PAGE = 500
 
 @schedule_group(MAILBOXES, fields=("account_id",))
 def mailboxes(reach: GroupRequest) -> Iterator[Member]:
-    """Return every connected mailbox; its scheduled syncs coalesce with those others ask for.
+    """Return every connected mailbox; its scheduled syncs coalesce with syncs that others request.
 
-    Those of inactive people are left out, and for watches all while no topic is configured.
+    Mailboxes of inactive people are left out; for watches, all are while no topic is configured.
     """
     if reach.job_type == WATCH_TYPE and not pubsub_topic():
         return

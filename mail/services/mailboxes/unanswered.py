@@ -1,7 +1,8 @@
-"""Mailboxes that Gmail leaves without an answer: one of them takes no second thread of a worker.
+"""Limits the threads of a worker that a mailbox may occupy while Gmail does not answer it.
 
-A request without an answer keeps its thread until the time is over. Jobs of one mailbox could so
-keep every thread, and those of the others would wait. Until its first answer a mailbox takes two.
+A request without an answer occupies its thread until the timeout. So jobs of one mailbox could
+occupy every thread, and other mailboxes' jobs would wait. A mailbox that Gmail left without an
+answer gets one thread at a time; until the first answer, two.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from mail.models import MailAccount
 from mail.services.mailboxes.connection import SILENT_REASON, hold_mailbox
 from tenants.scope import firm_scope
 
-# How long the other jobs of the mailbox wait when one finds out whether Gmail answers again.
+# How long the mailbox's other jobs wait while one finds out whether Gmail answers again.
 HOLD_SECONDS = 20.0
-# As many jobs of a mailbox may wait for a first answer at once.
+# How many jobs of a mailbox may wait for a first answer at once.
 MOST_ASKING = 2
-# A further job gives them so long, keeping its thread; then those that are not at work wait.
+# A further job waits so long on its thread for an answer to those; then it and the jobs that are
+# not at work wait in the queue.
 PATIENCE_SECONDS = 1.0
 LATER_SECONDS = 2.0
-# A job that has just begun has not sent its request yet.
+# A job that began less than this ago may not have sent its request yet.
 BEGINNING_SECONDS = 0.1
 LOOK_SECONDS = 0.02
 
@@ -39,7 +41,7 @@ class _JobAtWork:
 
     @property
     def may_wait_in_vain(self) -> bool:
-        """Whether Gmail has not answered it so far, and it waits for that or soon will."""
+        """Whether Gmail has not answered the job yet, and it waits for an answer or soon will."""
         begins = time.monotonic() - self.begun < BEGINNING_SECONDS
         return self.gmail.exchange.is_answered is None and (
             self.gmail.exchange.is_waiting or begins
@@ -53,13 +55,13 @@ _at_work: dict[UUID, list[_JobAtWork]] = defaultdict(list)
 
 @contextmanager
 def alone_while_silent(account: MailAccount, gmail: GmailClient) -> Iterator[None]:
-    """Let a job work on the mailbox: alone in this process, if Gmail left the last one waiting.
+    """Let a job work on the mailbox; alone in this process, if Gmail left the last job unanswered.
 
     Raises:
-        MailboxWaits: other jobs find out whether Gmail answers.
+            MailboxWaits: other jobs find out whether Gmail answers.
     """
     job = _JobAtWork(gmail)
-    # A timeout may interrupt the job at any statement: what it noted of itself ends with it.
+    # A timeout may interrupt the job at any statement; `_leave` removes it in any case.
     try:
         try:
             _enter(account.pk, job)
@@ -73,10 +75,10 @@ def alone_while_silent(account: MailAccount, gmail: GmailClient) -> Iterator[Non
 
 
 def _enter(account_id: UUID, job: _JobAtWork) -> None:
-    """Note that the job is at work.
+    """Register the job as at work.
 
     Raises:
-        MailboxWaits: other jobs find out whether Gmail answers; all that are not at work should wait.
+            MailboxWaits: other jobs find out whether Gmail answers; jobs not at work have to wait.
     """
     silence = f"Gmail does not answer mailbox {account_id}"
     until = time.monotonic() + PATIENCE_SECONDS
