@@ -23,14 +23,14 @@ from mail.services.syncing.sync import INBOX_AND_SENT
 from tenants.scope import firm_scope
 
 EVENT = "onboarding"
-# Messages of one step: after a kill, the steps before it are not read again.
+# Messages in one step; after a kill, the steps before are not repeated.
 PART = 50
 MAX_PREVIEW = 500
 
 
 @dataclass(frozen=True)
 class Overview:
-    """What the first look found, in numbers."""
+    """What onboarding found, in numbers."""
 
     messages: int
     conversations: int
@@ -38,7 +38,7 @@ class Overview:
     remaining: int = 0
 
     def in_words(self, address: str, days: int) -> str:
-        """Return it as a text for people, without anything that the mail says."""
+        """Return the numbers as a text for people, without anything that the mail says."""
         text = (
             f"Mailroom has read {_counted(self.messages, 'message')} of the last {days} days in "
             f"{address}: {_counted(self.conversations, 'conversation')}, {self.unread} unread."
@@ -56,8 +56,7 @@ def _counted(number: int, noun: str) -> str:
 def onboard(ctx: JobContext, account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
     """Read the mailbox's last days, tell its owner, and return the job's result.
 
-    Where Gmail asks for fewer requests in the middle of it, the result is partial, and jobs read
-    what is left.
+    If Gmail asks for fewer requests meanwhile, the result is partial, and jobs read the rest.
     """
     found: list[str] = ctx.step("list", _list, gmail)
     read = 0
@@ -108,7 +107,7 @@ def _overview(account: MailAccount, gmail_message_ids: Sequence[str], left: int)
 
 
 def _notify(ctx: JobContext, account: MailAccount, text: str) -> list[str]:
-    """Tell the owner as they want it; of a shared mailbox the firm's admins, by e-mail."""
+    """Tell the owner by their channels, or, for a shared mailbox, the firm's admins by e-mail."""
     with firm_scope(account.firm_id):
         if account.owner is not None:
             targets = addressee(account.firm_id, account.owner).targets

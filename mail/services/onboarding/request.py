@@ -1,4 +1,4 @@
-"""Asks for the first look into a mailbox."""
+"""Requests the onboarding of a mailbox."""
 
 from __future__ import annotations
 
