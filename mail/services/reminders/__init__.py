@@ -1,1 +1,1 @@
-"""Reminders: what people do with them, how due ones reach the queue, and how they are delivered."""
+"""Reminders: their operations, their due dates, and their delivery."""

@@ -1,4 +1,4 @@
-"""Reaches a person by every channel they want, each of them once."""
+"""Notifies a person by each channel that they want, once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LEFT = "the person is inactive, or no member of the firm any more"
 def send_by_every_channel(
     ctx: JobContext, person: Addressee, senders: Mapping[Channel, Callable[[str], None]]
 ) -> None:
-    """Give each channel's sender its target, also where one before failed.
+    """Call each channel's sender with its target, even if one before failed.
 
-    A channel that took it is not used again in a later attempt of the job.
+    A channel that has sent it is not used again in a later attempt of the job.
 
     Raises:
         HandlerError, OSError: the first failure.

@@ -1,4 +1,4 @@
-"""Delivers a reminder by every channel its person wants, each of them once."""
+"""Delivers a reminder by each channel that its person wants, once."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ def deliver_reminder(
 ) -> dict[str, Any]:
     """Deliver one date of a reminder, and return the job's result.
 
-    A channel that took it is not used again in a later attempt. A worker that is killed between the
-    channel's answer and its record sends once more: an e-mail with the same Message-ID.
+    A channel that has sent it is not used again in a later attempt. If the worker is killed after
+    the channel's answer, before that is recorded, it is sent again: an e-mail with the same
+    Message-ID.
 
     Raises:
-        Snooze: the person's quiet hours.
+            Snooze: the person has quiet hours.
         Cancel: the person left.
-        Fatal: no channel reaches them.
-        HandlerError: a channel failed; the others were used.
+            Fatal: no channel reaches the person.
+            HandlerError: a channel failed; the other channels were used.
     """
     with firm_scope(ctx.firm_id):
         rows = Reminder.objects.select_related("user", "message__account").defer("message__html")
@@ -101,7 +102,7 @@ def _why_not(reminder: Reminder | None, due_at: datetime | None) -> str:
         return ""
     if due_at < reminder.planned_at:
         return MOVED
-    # Quiet hours, a pause or an outage holds several dates back: the first that comes counts for all.
+    # Quiet hours, a pause or an outage may hold back several dates; one delivery serves them all.
     is_late = reminder.delivered_at is not None and due_at <= reminder.delivered_at
     return DELIVERED_SINCE if is_late else ""
 
@@ -115,7 +116,7 @@ def _email(ctx: JobContext, reminder: Reminder, when: str, address: str) -> None
 def _discord(ctx: JobContext, reminder: Reminder, when: str, url: str) -> None:
     text = f"**Reminder: {reminder.title}**\n{reminder.body}\n{when}"
     if reminder.message is not None:
-        # A channel may have more readers than the mailbox: neither the subject nor to whom.
+        # Neither subject nor recipient, because a channel may have more readers than the mailbox.
         address = discord.plain(reminder.message.account.address)
         page = f"{public_url()}{PAGE_OF_THREAD.format(reminder.message.thread_id)}"
         text = f"**Reminder: no answer yet in {address}**\n{page}\n{when}"
@@ -129,7 +130,7 @@ def _when(person: Addressee, due_at: datetime | None) -> str:
 
 
 def _note_delivery(reminder_id: UUID) -> None:
-    """Keep that it was delivered; one that comes only once is done."""
+    """Store that the reminder was delivered; a reminder without further dates is done."""
     mine = Reminder.objects.filter(pk=reminder_id)
     mine.update(delivered_at=database_now())
     mine.filter(due_at=None, status=ReminderStatus.ACTIVE).update(status=ReminderStatus.DELIVERED)

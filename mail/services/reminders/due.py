@@ -1,4 +1,4 @@
-"""Puts reminders that are due into the queue, one job for each date."""
+"""Enqueues reminders that are due, one job for each date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DELIVERY_TYPE = "reminder_delivery"
 
 
 def enqueue_due_reminders(checkpoint: Callable[[], None]) -> int:
-    """Enqueue what is due of every firm; return how many jobs that made.
+    """Enqueue the reminders that are due, of every firm; return how many jobs were created.
 
     Reminders of people who are inactive, or who left the firm, wait until they are back.
     """

@@ -1,4 +1,4 @@
-"""Finds what the owner of a mailbox asked and nobody answered, and makes a reminder of each."""
+"""Finds messages in which a mailbox's owner asked and nobody answered; makes reminders of them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from mail.text.parsed import Address, Headers
 from tenants.models import Membership
 from tenants.scope import all_firms, firm_scope
 
-# What was due longer ago is left alone: nobody wants all of last year at once.
+# Messages that were due longer ago are left out, so that nobody gets all of last year at once.
 LATE = timedelta(days=3)
-# A mailbox that was not read since may have an answer that nobody here knows of.
+# If the last sync is longer ago, an answer may have come that is not stored here.
 READ_WITHIN = timedelta(days=1)
 MOST_AT_ONCE = 50
 _SHOWN_RECIPIENTS = 3
@@ -48,13 +48,13 @@ _log = structlog.get_logger("mail")
 
 
 def find_follow_ups(checkpoint: Callable[[], None]) -> dict[str, int]:
-    """Make the reminders that are due in every mailbox that wants them, and end the answered ones."""
+    """Create the reminders that are due, in every mailbox that wants them; end answered ones."""
     made = withdrawn = 0
     with all_firms("mailboxes with follow-up reminders"):
         found = list(_wanted().order_by("firm_id", "pk").values_list("firm_id", "pk"))
     for firm_id, account_id in found:
         with firm_scope(firm_id):
-            # As it is when its turn comes: its owner may want none any more.
+            # Read again at its turn, because the owner may have switched them off.
             account = _wanted().select_related("owner").filter(pk=account_id).first()
             if account is not None:
                 withdrawn += withdraw_answered(account)
@@ -71,9 +71,9 @@ def _wanted() -> QuerySet[MailAccount]:
 
 
 def remind_of_unanswered(account: MailAccount) -> int:
-    """Make the reminders of one mailbox; return how many. Must run in the firm's scope.
+    """Create the reminders of one mailbox; return how many. Must run in the firm's scope.
 
-    A message has one in its life, also where that was deleted.
+    A message gets one reminder in its life, even if that is deleted.
     """
     owner = _person_to_remind(account)
     if owner is None:
@@ -103,7 +103,7 @@ def remind_of_unanswered(account: MailAccount) -> int:
 
 
 def _zone_of(account: MailAccount, owner: Any) -> ZoneInfo | None:
-    """Return the owner's time zone, None where it has left the system's list: others are not held up."""
+    """Return the owner's time zone; None if the system's list no longer has it, so others go on."""
     preference = find_preference(account.firm_id, owner.pk)
     try:
         return ZoneInfo(preference.time_zone)
@@ -120,7 +120,7 @@ def _zone_of(account: MailAccount, owner: Any) -> ZoneInfo | None:
 
 
 def _person_to_remind(account: MailAccount) -> Any | None:
-    """Return the owner, None where they are away or where it is not known who answered them."""
+    """Return the owner; None if they are away, or if answers may not be stored here yet."""
     owner, synced = account.owner, account.last_sync_at
     if owner is None or not owner.is_active or not account.active:
         return None
@@ -131,7 +131,7 @@ def _person_to_remind(account: MailAccount) -> Any | None:
 
 
 def _last_words(account: MailAccount) -> QuerySet[Message]:
-    """Return the owner's messages that are the last of their threads since so many days."""
+    """Return the owner's messages that have been the last of their threads for so many days."""
     until = database_now() - timedelta(days=account.follow_up_days or 0)
     newer = Message.objects.filter(
         thread_id=OuterRef("thread_id"), internal_date__gte=OuterRef("internal_date")
@@ -148,14 +148,14 @@ def _last_words(account: MailAccount) -> QuerySet[Message]:
 
 
 def _wants_answer(message: Message, own: frozenset[str]) -> bool:
-    """Say whether it asks people something: who only says thank you waits for nobody."""
+    """Say whether the message asks people something; a mere thank-you, for example, does not."""
     if not _people(message, own) or _is_among_machines(message):
         return False
     return asks(read(mail_context(message, [message], own)))
 
 
 def _people(message: Message, own: frozenset[str]) -> list[Address]:
-    """Return to whom it went, but the person themselves and robots."""
+    """Return the recipients in To, without the owner and robots."""
     to = [Address(**one) for one in message.to]
     return [
         one

@@ -1,4 +1,4 @@
-"""Follow-up reminders: after how many days a mailbox has them, which stand, and what ends them."""
+"""Follow-up reminders: after how many days they come, which are open, and what ends them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STANDING = (ReminderStatus.ACTIVE, ReminderStatus.DELIVERED)
 def set_follow_ups(
     account: MailAccount, *, days: int | None, reason: str = "", by: Actor = SERVICE
 ) -> None:
-    """Remind the owner of what nobody answered for so many days; None: of nothing from now on.
+    """Remind the owner of messages without an answer for so many days; None switches that off.
 
     Raises:
         WrongState: the mailbox has no owner.
@@ -46,7 +46,7 @@ def set_follow_ups(
 
 
 def threads_to_follow_up(account: MailAccount) -> QuerySet[MailThread]:
-    """Return the threads of which the owner is, or was, reminded. Must run in the firm's scope."""
+    """Return the threads with an open follow-up reminder. Must run in the firm's scope."""
     standing = Reminder.objects.filter(
         _unanswered(), message__account=account, status__in=_STANDING
     )
@@ -57,14 +57,14 @@ def threads_to_follow_up(account: MailAccount) -> QuerySet[MailThread]:
 
 
 def is_unanswered(reminder: Reminder) -> bool:
-    """Say whether a follow-up reminder still has its reason. Must run in the firm's scope."""
+    """Say whether a follow-up reminder's reason still exists. Must run in the firm's scope."""
     return bool(Reminder.objects.filter(_unanswered(), pk=reminder.pk).exists())
 
 
 def withdraw_answered(account: MailAccount, thread_ids: Collection[UUID] | None = None) -> int:
-    """End the reminders whose threads have a newer message, or are done or thrown away; return how many.
+    """Withdraw reminders whose threads have a newer message, or are done or discarded; count them.
 
-    Of some threads, or of all of the mailbox. Must run in the firm's scope.
+    Without `thread_ids`, in all threads of the mailbox. Must run in the firm's scope.
     """
     rows = Reminder.objects.filter(message__account=account, status__in=_STANDING)
     if thread_ids is not None:
@@ -86,7 +86,7 @@ def withdraw_answered(account: MailAccount, thread_ids: Collection[UUID] | None 
 def _unanswered() -> Q:
     """Return the condition that a reminder's message is the last of a thread that is not done.
 
-    What is in the trash is done, too.
+    A thread in the trash counts as done.
     """
     newer = Message.objects.filter(
         thread_id=OuterRef("message__thread_id"),

@@ -28,15 +28,15 @@ from tenants.scope import firm_scope
 
 THERE_ALREADY = "You have preferences in this firm: change those."
 SETTINGS = ("time_zone", "quiet_from", "quiet_until", "email", "digest_at")
-# What it depends on until when a delivery waits.
+# The settings that decide until when a delivery waits.
 _QUIET = ("time_zone", "quiet_from", "quiet_until")
-# What the dates of digests follow from.
+# The settings from which the dates of digests follow.
 _DATES = ("time_zone", "digest_at")
 
 
 @dataclass(frozen=True)
 class Addressee:
-    """Where a person can be reached, by channel, and when not."""
+    """Where a person can be reached, by channel, and when they have quiet hours."""
 
     targets: dict[Channel, str]
     time_zone: str = "UTC"
@@ -44,7 +44,7 @@ class Addressee:
     quiet_until: time | None = None
 
     def silent_until(self, now: datetime) -> datetime | None:
-        """Return when the person may be disturbed again; None: now."""
+        """Return when the person may be disturbed again; None if they may now."""
         return quiet_until(now, self.time_zone, self.quiet_from, self.quiet_until)
 
 
@@ -60,7 +60,7 @@ def addressee(firm_id: int, user: Any) -> Addressee:
 
 
 def find_preference(firm_id: int, user_id: int) -> NotificationPreference:
-    """Return the person's preference, an unsaved one where they never changed it."""
+    """Return the person's preference; an unsaved one with the defaults if they have none."""
     found: NotificationPreference | None = NotificationPreference.objects.filter(
         firm_id=firm_id, user_id=user_id
     ).first()
@@ -68,7 +68,7 @@ def find_preference(firm_id: int, user_id: int) -> NotificationPreference:
 
 
 def visible(rows: QuerySet[Any], user_id: Any, admin_of: list[int] | None) -> QuerySet[Any]:
-    """Leave the person's own, and those of the firms whose admin they are; None: of every firm."""
+    """Return the person's own rows and those of the firms they are admin of; None: all firms."""
     if admin_of is None:
         return rows
     found: QuerySet[Any] = rows.filter(Q(user_id=user_id) | Q(firm_id__in=admin_of))
@@ -82,7 +82,7 @@ def create_preference(
 
     Raises:
         PreferenceInvalid: a setting cannot be used, or the person is no member of the firm.
-        WrongState: they have one there.
+            WrongState: the person has a preference there already.
     """
     with firm_scope(firm_id):
         if not Membership.objects.filter(user_id=user_id).exists():
@@ -93,7 +93,7 @@ def create_preference(
             with transaction.atomic():
                 return change_preference(firm_id, user_id, by=by, **settings)
         except IntegrityError as error:
-            # Only two at once come here: the person has one now.
+            # Only the second of two calls at the same time comes here.
             raise WrongState(THERE_ALREADY) from error
 
 
@@ -133,10 +133,10 @@ def change_preference(
 
 
 def reset_preference(row: NotificationPreference, *, by: Actor = SERVICE, reason: str = "") -> None:
-    """Delete it: the person is notified by e-mail, at any time.
+    """Delete the preference: the person is then notified by e-mail, at any time.
 
     Raises:
-        RowGone: it is deleted already.
+            RowGone: it is deleted already.
     """
     with firm_scope(row.firm_id):
         locked = _locked(row.firm_id, row.user_id)
@@ -162,7 +162,7 @@ def _check(row: NotificationPreference, discord_webhook: str | None) -> None:
             fault("quiet_until", "needs a time when the quiet hours begin, and the other way round")
         )
     elif row.quiet_from is not None and row.quiet_from == row.quiet_until:
-        # Neither the whole day nor no time at all is what everybody would read in it.
+        # Not allowed, because it could mean the whole day or no time at all.
         faults.append(fault("quiet_until", "is when the quiet hours begin: they would have no end"))
     if row.digest_at is not None and (row.digest_at.second or row.digest_at.microsecond):
         faults.append(fault("digest_at", "must be a whole minute"))
@@ -184,7 +184,7 @@ def _set_webhook(row: NotificationPreference, url: str) -> None:
 
 
 def _words(row: NotificationPreference) -> dict[str, Any]:
-    """Return the settings as the audit log keeps them, without the webhook's address."""
+    """Return the settings as the audit log keeps them, without the webhook's URL."""
     settings = {name: getattr(row, name) for name in SETTINGS}
     words = {name: str(one) if isinstance(one, time) else one for name, one in settings.items()}
     return {**words, "discord": bool(row.discord_webhook)}

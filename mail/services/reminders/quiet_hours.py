@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 def quiet_until(
     now: datetime, time_zone: str, begin: time | None, end: time | None
 ) -> datetime | None:
-    """Return when the quiet hours end that `now` falls into, None outside them.
+    """Return when the quiet hours end that contain `now`, None if none do.
 
-    They follow the person's clock: an end that the clock skips is reached when it jumps, one that
-    comes twice the first time. Equal times mean no quiet hours.
+    They follow the person's clock. If the clock skips the end, they end when it jumps; if the end
+    comes twice, they end at the first time. Equal times mean no quiet hours.
     """
     if begin is None or end is None or begin == end:
         return None
@@ -29,13 +29,13 @@ def quiet_until(
     if until.astimezone(zone).replace(tzinfo=None) != wanted.replace(tzinfo=None):
         return _jump(wanted)
     if until <= now:
-        # The hour that comes twice: its second time is quiet, too.
+        # The clock shows this hour a second time, which is quiet, too.
         until = wanted.replace(fold=1).astimezone(UTC)
     return until
 
 
 def _jump(skipped: datetime) -> datetime:
-    """Return when the clock jumps over a time that it never shows, to the second."""
+    """Return, to the second, when the clock jumps over a time that it never shows."""
     before = skipped.utcoffset()
     early, late = (int(skipped.replace(fold=fold).timestamp()) for fold in (1, 0))
     while late - early > 1:

@@ -42,11 +42,11 @@ def create_reminder(
 def change_reminder(
     reminder: Reminder, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
 ) -> Reminder:
-    """Change settings; new dates replace the old ones, also those that wait in the queue.
+    """Change settings; new dates replace the old ones, even those that are enqueued already.
 
     Raises:
         ReminderInvalid: a setting cannot be used.
-        RowGone: it is deleted.
+            RowGone: it is deleted.
         WrongState: it is canceled, or withdrawn.
     """
     with firm_scope(reminder.firm_id):
@@ -64,11 +64,11 @@ def change_reminder(
 
 
 def cancel_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = "") -> Reminder:
-    """Let it come no more; what waits in the queue is skipped.
+    """Cancel the reminder; dates that are enqueued already are skipped.
 
     Raises:
         RowGone: it is deleted.
-        WrongState: nothing was to come any more.
+            WrongState: it has no further dates.
     """
     with firm_scope(reminder.firm_id):
         locked = locked_row(reminder)
@@ -82,7 +82,7 @@ def cancel_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = ""
 
 
 def delete_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = "") -> None:
-    """Delete it; what waits in the queue is skipped.
+    """Delete the reminder; dates that are enqueued already are skipped.
 
     Raises:
         RowGone: it is deleted.
@@ -94,7 +94,7 @@ def delete_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = ""
 
 
 def with_readability(rows: QuerySet[Any], user_id: Any) -> QuerySet[Any]:
-    """Mark each row with whether the user may read what it says, as `is_readable`."""
+    """Annotate each row with whether the user may read its text, as `is_readable`."""
     own = Case(When(user_id=user_id, then=True), default=False)
     marked: QuerySet[Any] = rows.annotate(is_readable=own)
     return marked
@@ -126,7 +126,7 @@ def _audit(
     *,
     changed: list[str] | None = None,
 ) -> None:
-    """Keep who did it; what it says is its person's alone."""
+    """Record who did it, without the reminder's text, which only its person may read."""
     due_at = None if reminder.due_at is None else reminder.due_at.isoformat()
     after = {"status": str(reminder.status), "due_at": due_at}
     audit(
