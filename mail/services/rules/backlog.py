@@ -1,4 +1,4 @@
-"""Does a rule's actions on mail that came before the rule."""
+"""Applies a rule's actions to mail that is older than the rule."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def apply_page(
 ) -> dict[str, Any]:
     """Request the rule's actions on the next page of mail, and the job of the page after it.
 
-    All in one transaction, so that a repeated job finds them done. What the rule, as it is now, has
-    done something to already is left out, and so is what is an agent's, in the trash or among spam.
+    Everything is in one transaction, so that a repeated job finds it done. Messages on which the
+    rule, as it is now, has acted already are left out, and so are messages of agents, in trash or
+    in spam.
 
     Raises:
         RowGone: the rule is gone.
@@ -73,6 +74,6 @@ def _page(account: MailAccount, rule: Rule, *, days: int, before: UUID | None) -
 
 
 def _lock_threads(messages: Sequence[Message]) -> None:
-    """Let no job that judges one of the threads have the same done at the same moment."""
+    """Lock the threads, so that no job that judges one of them requests the same actions."""
     threads = MailThread.objects.filter(pk__in={message.thread_id for message in messages})
     list(threads.select_for_update(no_key=True).order_by("pk").only("pk", "firm_id"))

@@ -40,7 +40,7 @@ def create_direction(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> D
 def change_direction(
     direction: Direction, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
 ) -> Direction:
-    """Change settings; the next message is judged by them.
+    """Change settings; the next message is judged with them.
 
     Raises:
         RuleInvalid: a setting cannot be used.

@@ -1,8 +1,8 @@
-"""The labels that rules name: Gmail's ids in a rule of one mailbox, names in one of the whole firm.
+"""The labels that rules name: by Gmail's ids in a mailbox's rule, by names in a firm's rule.
 
-Each mailbox has ids of its own: the same id is another label elsewhere. Gmail's own labels are the
-same everywhere. Rules of the whole firm from before names were stored hold an id; it stands for the
-name that their pages showed. Everything here must be used in the firm's scope.
+Each mailbox has its own ids: the same id is another label elsewhere. Only Gmail's own labels have
+the same ids everywhere. Old rules of a whole firm hold an id, which stands for the name that their
+pages showed. Everything here must be used in the firm's scope.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from mail.rules.conditions import Group, Leaf, parse_conditions, with_labels
 from mail.services.rules.scopes import fault
 
 _KEYS = {name.casefold(): key for key, name in LABEL_NAMES.items()}
-# What Gmail calls the labels people make; never a name somebody would choose.
+# The form of Gmail's ids for labels of people, which nobody would choose as a name.
 _USER_LABEL_ID = re.compile(r"Label_\d+")
 
 
 class MailboxLabels:
-    """The labels of one mailbox, read when first asked for."""
+    """The labels of one mailbox, read at the first use."""
 
     def __init__(self, account_id: UUID) -> None:
         self._account_id = account_id
 
     def with_ids(self, condition: Group | Leaf, *, firm_wide: bool) -> Group | Leaf:
-        """Return a rule's conditions as they are asked in this mailbox: with its labels' ids."""
+        """Return a rule's conditions with the ids that its labels have in this mailbox."""
         find = self._id_of_firms if firm_wide else self._id_of_own
         return with_labels(condition, lambda label, _: find(label))
 
     def find(self, label: str) -> str | None:
-        """Return the id of a label by its id or name, None for one the mailbox does not have."""
+        """Return the id of a label, given its id or name; None if the mailbox does not have it."""
         if label.upper() in GMAIL_LABELS:
             return label.upper()
         return label if label in {row.gmail_label_id for row in self._rows} else self._named(label)
 
     def name_of(self, label: str) -> str:
-        """Return the name of the label with this id, what was given where there is none."""
+        """Return the name of the label with this id, or the argument if there is none."""
         return next((row.name for row in self._rows if row.gmail_label_id == label), label)
 
     @cached_property
@@ -59,35 +59,36 @@ class MailboxLabels:
     def _id_of_firms(self, label: str) -> str:
         if label.upper() in GMAIL_LABELS:
             return label.upper()
-        # No label has an empty id: what the mailbox does not have, no message carries.
+        # An empty id for a label that the mailbox lacks: no message has a label with an empty id.
         return self._named(firm_label_name(label)) or ""
 
 
 def choosable_labels(account: MailAccount) -> list[MailLabel]:
     """Return the labels of the mailbox that a model may choose, by name.
 
-    Gmail's own and Mailroom's are nobody's to choose: they move messages, and start other work.
+    Gmail's and Mailroom's own labels are left out, because they move messages, and start other
+    work.
     """
     rows = MailLabel.objects.filter(account=account, key="", available_to_classifier=True)
-    # The labels that pause the mailbox and that of snoozed messages have no key.
+    # The pause label and the label of snoozed messages have no key, so they are left out by name.
     return [row for row in rows.order_by("name", "pk") if not is_own_label(row.name)]
 
 
 def label_called(name: str, labels: Sequence[MailLabel]) -> MailLabel | None:
-    """Return the label of exactly this name, else one of it in another case."""
+    """Return the label of exactly this name, else one of this name in another case."""
     exact = (label for label in labels if label.name == name)
     in_any_case = (label for label in labels if label.name.casefold() == name.casefold())
     return next(exact, None) or next(in_any_case, None)
 
 
 def _is_called(row: MailLabel, name: str) -> bool:
-    """Say whether a label has this name in any case, or is the one of Mailroom's own."""
+    """Say whether a label has this name in any case, or is Mailroom's own label of this name."""
     wanted = name.casefold()
     return row.name.casefold() == wanted or (bool(row.key) and row.key == _KEYS.get(wanted))
 
 
 def firm_label_name(label: str) -> str:
-    """Return the name that a label of a rule of the whole firm stands for."""
+    """Return the name for which a label in a firm's rule stands."""
     if not _USER_LABEL_ID.fullmatch(label):
         return label
     found = _stands_for(label)
@@ -95,7 +96,7 @@ def firm_label_name(label: str) -> str:
 
 
 def is_lost(label: str, account_id: UUID, gone: Collection[str]) -> bool:
-    """Say whether a label of a rule of the whole firm goes with those that the mailbox loses.
+    """Say whether a label in a firm's rule is lost when the mailbox loses the labels `gone`.
 
     `gone` are their ids; the labels are still stored.
     """
@@ -127,10 +128,10 @@ def named_conditions(conditions: Any, account_id: UUID | None) -> Any:
 
 
 def with_stored_labels(condition: Group | Leaf, account_id: UUID | None) -> Group | Leaf:
-    """Return conditions with the labels as a rule of the mailbox, or of the whole firm, keeps them.
+    """Return conditions with labels as a rule of the mailbox, or of the whole firm, stores them.
 
     Raises:
-        ConditionsInvalid: a label is none of the mailbox, or of any mailbox of the firm.
+            ConditionsInvalid: a label is not one of the mailbox, or of any mailbox of the firm.
     """
     faults: list[dict[str, str]] = []
     own = None if account_id is None else MailboxLabels(account_id)
@@ -149,10 +150,10 @@ def with_stored_labels(condition: Group | Leaf, account_id: UUID | None) -> Grou
 
 
 def with_label_names(actions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the actions of a rule of the whole firm with names in place of labels' ids.
+    """Return the actions of a firm's rule with names instead of label ids.
 
     Raises:
-        RuleInvalid: an id is that of no label, or of different ones.
+            RuleInvalid: an id belongs to no label, or to different ones.
     """
     named, faults = [], []
     for index, one in enumerate(actions):
@@ -169,7 +170,7 @@ def with_label_names(actions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _stored_label(label: str, own: MailboxLabels | None) -> str:
-    """Return a label as a rule keeps it; `own` are those of its mailbox, None for the whole firm.
+    """Return a label as a rule stores it; `own` are its mailbox's labels, None for a firm's rule.
 
     Raises:
         ValueError: there is no such label, or several have the id.
@@ -193,5 +194,5 @@ def _stored_label(label: str, own: MailboxLabels | None) -> str:
 
 
 def _everywhere(row: MailLabel) -> str:
-    """Return the name under which every mailbox has such a label, whatever people call it."""
+    """Return the name that such a label has in every mailbox, even if people have renamed it."""
     return LABEL_NAMES[LabelKey(row.key)] if row.key else str(row.name)

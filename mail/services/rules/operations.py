@@ -1,4 +1,4 @@
-"""What people do with rules: make, change, try, enable, disable, delete, apply to old mail."""
+"""Operations on rules: create, change, try, enable, disable, delete, apply to old mail."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from mail.services.timelines.threads import is_discarded
 from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
-# A try looks at so many messages, the newest first.
+# How many of the newest messages a trial reads.
 TRY_MESSAGES = 500
 SETTINGS = ("name", "conditions", *DEFAULTS)
-# A change of these only does not change what a try showed.
+# Changes of these settings do not change the result of a trial.
 _HARMLESS = frozenset({"name", "priority"})
 
 P = ParamSpec("P")
@@ -42,7 +42,7 @@ T = TypeVar("T")
 def _in_firm_scope(
     operation: Callable[Concatenate[Rule, P], T],
 ) -> Callable[Concatenate[Rule, P], T]:
-    """Run an operation on a rule in the scope of its firm, with the row as it is, locked."""
+    """Run an operation on the rule's row, read anew and locked, in the scope of its firm."""
 
     @wraps(operation)
     def run(rule: Rule, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -54,9 +54,9 @@ def _in_firm_scope(
 
 @dataclass(frozen=True)
 class Trial:
-    """What a rule would have matched: of `looked_at` messages these, the newest first.
+    """A trial's result: the messages that matched, newest first, of the `looked_at` that were read.
 
-    `limits` say where it does less, enabled by whoever tries it.
+    `limits` says where the rule would do less if the person who tries it enabled it.
     """
 
     looked_at: int
@@ -65,7 +65,7 @@ class Trial:
 
 
 def create_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> Rule:
-    """Store a new rule, not enabled: it has to be tried first.
+    """Store a new rule, disabled, because it has to be tried first.
 
     Raises:
         RuleInvalid: a setting cannot be used.
@@ -80,7 +80,7 @@ def create_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> Rule:
 
 @_in_firm_scope
 def change_rule(rule: Rule, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any) -> Rule:
-    """Change settings of a rule; where that changes what it does, it has to be tried again.
+    """Change settings of a rule; if that changes what it does, it has to be tried again.
 
     Raises:
         RuleInvalid: a setting cannot be used.
@@ -97,7 +97,7 @@ def change_rule(rule: Rule, /, *, by: Actor = SERVICE, reason: str = "", **setti
         setattr(rule, name, checked[name])
     if changed - _HARMLESS:
         rule.enabled, rule.tried_at, rule.disabled_reason = False, None, ""
-    # What Mailroom proposed is from now on theirs.
+    # A proposal that a person changes is no longer a proposal.
     rule.corrections, rule.changed_at = 0, database_now()
     _save(rule)
     audit(
@@ -120,16 +120,16 @@ def delete_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> None:
 
 @_in_firm_scope
 def try_rule(rule: Rule, *, user_id: Any, by: Actor = SERVICE, reason: str = "") -> Trial:
-    """Say what the rule would have matched among the newest mail that the user may read.
+    """Return what the rule would have matched among the newest mail that the user may read.
 
-    Nothing is changed but that the rule counts as tried, from its first try as it is.
+    Nothing is changed, except that the rule counts as tried since the first trial of it as it is.
 
     Raises:
         ConditionsInvalid: the conditions can no longer be used.
     """
     trial = matches_of(rule, user_id)
     trial = replace(trial, limits=Limits().of(rule, by.user))
-    # A later try leaves the time alone: what the rule did since then it is not to do again.
+    # A later trial keeps the time, because the rule must not repeat what it did since then.
     Rule.objects.filter(pk=rule.pk, tried_at=None).update(tried_at=Now())
     found = {"looked_at": trial.looked_at, "matched": len(trial.matched)}
     audit("rule.try", rule, by, reason, after=found)
@@ -165,10 +165,10 @@ def matches_of(rule: Rule, user_id: Any) -> Trial:
 
 @_in_firm_scope
 def enable_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rule:
-    """Let the rule decide about mail that comes from now on, as far as the actor may read it.
+    """Enable the rule for mail from now on, as far as the actor may read that mail.
 
     Raises:
-        WrongState: it is enabled, or was not tried as it is.
+            WrongState: it is enabled, or was not tried since its last change.
         ConditionsInvalid: its conditions cannot be used.
         RuleInvalid: another setting cannot be used.
     """
@@ -183,7 +183,7 @@ def enable_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rule:
 
 @_in_firm_scope
 def switch_off_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rule:
-    """Have the rule decide nothing more.
+    """Disable the rule.
 
     Raises:
         WrongState: it is not enabled.
@@ -197,7 +197,7 @@ def switch_off_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rul
 def apply_to_old_mail(
     rule: Rule, *, days: int, by: Actor = SERVICE, reason: str = ""
 ) -> list[EnqueueResult]:
-    """Have the rule's actions done on stored mail of the last days, a job for each mailbox.
+    """Have the rule's actions applied to mail of the last days, by a job for each mailbox.
 
     Raises:
         WrongState: the rule is not enabled, or has no actions.

@@ -1,7 +1,7 @@
-"""Rules that Mailroom proposes: mail of a sender is what the person said it is.
+"""Proposes rules: mail of a sender gets the category that the person gave it.
 
-A proposal does nothing until somebody tries and enables it. Whoever enables or changes it makes it
-theirs.
+A proposal does nothing until somebody tries and enables it. If somebody enables or changes it, it
+is their rule.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tenants.audit import SERVICE
 def propose_rule(account: MailAccount, message: Message, category: Category) -> Rule | None:
     """Propose that mail of the message's sender is of this category; return the proposal, if any.
 
-    One rule of a sender is enough: a proposal follows the newest correction, and a rule that is
-    somebody's stays as it is. Must run in the firm's scope.
+    A sender gets at most one rule: a proposal follows the newest correction, and a rule that
+    belongs to somebody is left as it is. Must run in the firm's scope.
     """
     sender = message.sender_address.lower()
     if not sender or sender in own_addresses(account):
@@ -33,7 +33,7 @@ def propose_rule(account: MailAccount, message: Message, category: Category) -> 
         try:
             rule = _create(account, sender, category)
         except FaultyInput:
-            # Another worker has proposed it meanwhile, or no rule can name such an address.
+            # Another worker has proposed the rule meanwhile, or no rule can name such an address.
             rule = _rule_of(account, sender)
     elif rule.corrections:
         _follow(rule, category)
@@ -53,7 +53,7 @@ def _rule_of(account: MailAccount, sender: str) -> Rule | None:
 def _create(account: MailAccount, sender: str, category: Category) -> Rule:
     name = f"Mail from {sender}"
     if Rule.objects.filter(name=name[:MAX_NAME_LENGTH]).exists():
-        # Another mailbox of the firm has one, or somebody has named a rule so.
+        # Another mailbox of the firm has a rule for this sender, or somebody has used the name.
         name = f"{sender} to {account.address}"
     return create_rule(
         account.firm_id,

@@ -1,8 +1,8 @@
-"""How far a rule reaches: in a mailbox it does no more than whoever enabled it may read.
+"""Limits a rule in a mailbox to what the person who enabled it may read.
 
-Where they may not read the mail, a rule is asked only about what everybody of the firm is shown of
-it, and spares its actions no check: what it sends waits for the yes of somebody who may read. One of
-a single mailbox that nobody is known to have enabled counts as its owner's.
+If they may not read the mail, the rule may only ask about what every member of the firm sees of it,
+and its actions are spared no check: what it sends waits for an approval by somebody who may read.
+If nobody is known to have enabled a rule of a single mailbox, it counts as the owner's.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Reach:
         self._known: dict[Any, bool] = {}
 
     def covers_mail(self, rule: Rule | RoutingRule) -> bool:
-        """Say whether the rule may do here what its enabler could see happen."""
+        """Say whether the rule's enabler may read the mail on which the rule acts here."""
         user_id = rule.enabled_by_id
         if user_id is None and rule.account_id is not None:
             user_id = self._account.owner_id
         return self.is_readers(user_id)
 
     def is_readers(self, user_id: Any) -> bool:
-        """Say whether this is somebody who may read the mailbox's mail; None is nobody known."""
+        """Say whether the user may read the mailbox's mail; None means that nobody is known."""
         if self._account.shared:
             return True
         if user_id not in self._known:
@@ -58,7 +58,7 @@ class Reach:
 
 
 def safety_mode(rule: Rule, account: MailAccount) -> SafetyMode:
-    """Return the checks that the rule's actions are spared in the mailbox. Must run in the scope."""
+    """Return the safe mode of the rule's actions in the mailbox. Must run in the firm's scope."""
     mode = SafetyMode(rule.safe_mode)
     if mode == SafetyMode.DEFAULT or Reach(account).covers_mail(rule):
         return mode
@@ -66,15 +66,15 @@ def safety_mode(rule: Rule, account: MailAccount) -> SafetyMode:
 
 
 class Limits:
-    """Says where rules do less than elsewhere; for a list of rules, each mailbox is counted once."""
+    """Says in which mailboxes rules do less; in a list of rules, each mailbox is counted once."""
 
     def __init__(self) -> None:
         self._counted: dict[tuple[Any, ...], int] = {}
 
     def of(self, rule: Rule, person: Any = None) -> str:
-        """Say where the rule does less, once `person` has enabled it; empty: nowhere.
+        """Say where the rule does less when `person` has enabled it; empty if nowhere.
 
-        An enabled one is `enabled_by` somebody already.
+        For a rule that is enabled already, `enabled_by` is that person.
         """
         person = rule.enabled_by if rule.enabled else person
         try:
@@ -92,7 +92,7 @@ class Limits:
         return ""
 
     def of_routing(self, rule: RoutingRule) -> str:
-        """Say where the routing rule is not asked; empty: nowhere."""
+        """Say in which mailboxes the routing rule is not applied; empty if in none."""
         try:
             looks = parse_match(rule.match).looks_into_mail
         except FaultyInput:

@@ -1,6 +1,6 @@
-"""Hands new messages to the pipeline or to an agent, as the first routing rule says that matches.
+"""Hands new messages to the pipeline or to an agent, as the first matching routing rule says.
 
-The rules are asked once the message is stored, since Gmail's history names only its id.
+The rules are applied after the message is stored, because Gmail's history gives only its id.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _log = structlog.get_logger("mail")
 
 
 def hand_over(account: MailAccount, messages: Sequence[Message]) -> list[Message]:
-    """Enqueue what the messages' routes ask for; return those that go through the pipeline.
+    """Enqueue what the messages' routes ask for; return the messages that go through the pipeline.
 
-    They do unless a rule says otherwise. A message is handed to an agent once. Must run in the
+    Without a matching rule a message does. It is handed to an agent only once. Must run in the
+    firm's scope.
     firm's scope.
     """
     routed = _matches(account, [message for message in messages if not message.outgoing])
@@ -55,7 +56,7 @@ def hand_over(account: MailAccount, messages: Sequence[Message]) -> list[Message
 def _to_agent(
     account: MailAccount, message: Message, rule: RoutingRule, known: Collection[Any]
 ) -> bool:
-    """Say whether the message is an agent's; hand it over and record its route the first time."""
+    """Say whether the message goes to an agent; the first time, hand it over and record that."""
     agent, usable = rule.route == Route.AGENT, configured_client() is not None
     if message.pk not in known:
         detail: dict[str, Any] = {"rule_id": str(rule.pk), "route": rule.route}
@@ -95,7 +96,7 @@ def _enqueue_agent(message: Message, rule: RoutingRule) -> None:
 def _matches(account: MailAccount, messages: Sequence[Message]) -> dict[Any, RoutingRule]:
     """Return the first rule that matches each message, by the message's id.
 
-    One that would look into mail which its enabler may not read is not asked.
+    A rule that looks into mail which its enabler may not read is left out.
     """
     asked = RoutingRule.objects.filter(Q(account=None) | Q(account=account), enabled=True)
     rules = list(asked.order_by("position", "created_at", "pk")) if messages else []

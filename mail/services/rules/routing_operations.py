@@ -1,4 +1,4 @@
-"""What people do with routing rules: make, change, delete."""
+"""Operations on routing rules: create, change, delete."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ DEFAULTS: dict[str, Any] = {
     "enabled": True,
 }
 SETTINGS = ("name", "match", *DEFAULTS)
-# A change of these only does not change which mail the rule is about.
+# Changes of these settings do not change on which mail the rule acts.
 _HARMLESS = frozenset({"name", "position"})
 
 
 def create_routing_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> RoutingRule:
-    """Store a new rule; it holds for mail that comes from now on.
+    """Store a new rule; it applies to mail that comes from now on.
 
     Raises:
         RoutingInvalid: a setting cannot be used; `errors` says which and why.
@@ -75,7 +75,7 @@ def change_routing_rule(
 
 
 def delete_routing_rule(rule: RoutingRule, *, by: Actor = SERVICE, reason: str = "") -> None:
-    """Delete a rule; what it has routed stays where it is."""
+    """Delete a rule; messages that it has routed stay where they are."""
     with firm_scope(rule.firm_id):
         rule = locked_row(rule)
         audit("routing_rule.delete", rule, by, reason, before=_settings(rule))

@@ -1,4 +1,4 @@
-"""Finds the rules that hold for a message, and switches off those that cannot be used."""
+"""Finds the rules that match a message, and switches off rules that cannot be used."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ UNUSABLE = "Its actions cannot be used"
 
 @dataclass(frozen=True)
 class AskedRule:
-    """An enabled rule as it is asked in one mailbox."""
+    """An enabled rule with its conditions as they apply in one mailbox."""
 
     rule: Rule
     condition: Group | Leaf
 
     def holds(self, facts: RuleFacts) -> bool:
-        """Say whether its conditions hold."""
+        """Say whether the rule's conditions match."""
         return matches(self.condition, facts)
 
 
 def facts_of(message: Message) -> RuleFacts:
-    """Return what conditions ask about a message."""
+    """Return the facts of a message that conditions can ask about."""
     return RuleFacts(
         sender_address=message.sender_address.lower(),
         subject=message.subject,
@@ -59,7 +59,7 @@ def facts_of(message: Message) -> RuleFacts:
 
 
 def enabled_rules(account: MailAccount) -> list[AskedRule]:
-    """Return the rules that may hold for the mailbox's messages, by priority, for many messages.
+    """Return the rules that may match the mailbox's messages, by priority, to be used for many.
 
     Must run in the firm's scope.
     """
@@ -67,9 +67,9 @@ def enabled_rules(account: MailAccount) -> list[AskedRule]:
 
 
 def asked_in(account: MailAccount, rules: Iterable[Rule]) -> list[AskedRule]:
-    """Return those of the enabled rules that are asked in the mailbox, in order.
+    """Return the enabled rules that apply in the mailbox, in order.
 
-    One that would look into mail which its enabler may not read is left out; one that cannot be
+    A rule that looks into mail which its enabler may not read is left out; a rule that cannot be
     used is switched off with the reason. Must run in the firm's scope.
     """
     reach, labels = Reach(account), MailboxLabels(account.pk)
@@ -89,10 +89,10 @@ def asked_in(account: MailAccount, rules: Iterable[Rule]) -> list[AskedRule]:
 def matching_rules(
     account: MailAccount, message: Message, *, among: Iterable[AskedRule] | None = None
 ) -> list[Rule]:
-    """Return the enabled rules that hold for the message, by priority.
+    """Return the enabled rules that match the message, by priority.
 
-    Only the first, unless the setting RULES_APPLY is "all". `among` are the mailbox's
-    `enabled_rules`, read unless given. Must run in the firm's scope.
+    Unless the setting RULES_APPLY is "all", only the first is returned. `among` are the mailbox's
+    `enabled_rules`, which are read if not given. Must run in the firm's scope.
     """
     facts = facts_of(message)
     found = []
@@ -108,9 +108,9 @@ def matching_rules(
 def request_actions(rule: Rule, message: Message, decision: Decision | None = None) -> None:
     """Request the rule's actions on the message, in order. Must run in the firm's scope.
 
-    Once only, however often the message is judged, unless what the rule matches or does was changed
-    since; never on what is in the trash or among spam. A rule whose actions can no longer be used is
-    switched off with the reason.
+    They are requested once, however often the message is judged, unless the rule's conditions or
+    actions were changed since; and never on messages in trash or spam. A rule whose actions can no
+    longer be used is switched off with the reason.
     """
     if is_discarded(message) or not is_to_act(rule, message):
         return
@@ -126,23 +126,23 @@ def request_actions(rule: Rule, message: Message, decision: Decision | None = No
                 mode=mode,
             )
     except (ActionInvalid, LookupError, TypeError, ValueError) as error:
-        # Rows come from imports and from other versions, too.
+        # Stored rows may come from an import or another version, with any content.
         why = error if isinstance(error, ActionInvalid) else "it cannot be read"
         disable_rule(rule, f"{UNUSABLE}: {why}"[:500])
 
 
 def is_to_act(rule: Rule, message: Message) -> bool:
-    """Say whether the rule, as it is now, has yet to act on the message. Must run in the firm's scope."""
+    """Say whether the rule, as it is now, has not acted on the message yet. Must run in scope."""
     return bool(rule.actions) and not acted_on(rule).filter(message=message).exists()
 
 
 def acted_on(rule: Rule) -> QuerySet[Action]:
-    """Return what the rule, as it is now, has asked for. Must run in the firm's scope.
+    """Return the actions that the rule, as it is now, has requested. Must run in the firm's scope.
 
-    Another name or priority, or switching it off and on, makes it no other rule.
+    A change of name or priority, or switching it off and on, leaves the rule the same.
     """
-    # What makes it another rule empties `tried_at`, and only a tried rule is enabled. Rows may hold
-    # the time of a later try: such a rule is the one that it was at its last change, too.
+    # A change that makes it another rule empties `tried_at`, and only a tried rule is enabled. In
+    # old rows `tried_at` may be the time of a later trial: then `changed_at` is the earlier one.
     since = rule.changed_at if rule.tried_at is None else min(rule.tried_at, rule.changed_at)
     actions: QuerySet[Action] = Action.objects.filter(rule=rule, created_at__gte=since)
     return actions
@@ -191,7 +191,7 @@ def disable_rules_of_labels(account: MailAccount, labels: Iterable[tuple[str, st
 def _lost_label(rule: Rule, account: MailAccount, gone: dict[str, str]) -> str | None:
     asked = _labels_asked(rule)
     if rule.account_id is None:
-        # Other mailboxes may have the label still, and an action makes the one that it names.
+        # Other mailboxes may still have the label, and an action creates the label that it names.
         return next((one for one in asked if is_lost(one, account.pk, gone)), None)
     names = {name.casefold() for name in gone.values()}
     named = [*asked, *(one["parameters"].get("label", "") for one in rule.actions)]

@@ -1,4 +1,4 @@
-"""The scopes of rules and directions: checked, and asked which hold for a sender."""
+"""Checks the scopes of rules and directions, and tells which apply to a sender."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mail.models.scoped import ScopedRow
 
 
 def holds_for(account: MailAccount, sender_address: str) -> Q:
-    """Return the condition that a row's scope has the mail of this sender in this mailbox."""
+    """Return the condition that a row's scope covers this sender's mail in this mailbox."""
     address = sender_address.lower()
     domain = address.rpartition("@")[2] if "@" in address else ""
     return (Q(account=None) | Q(account=account)) & (
@@ -23,14 +23,14 @@ def holds_for(account: MailAccount, sender_address: str) -> Q:
 
 
 def covers(row: ScopedRow, sender_address: str) -> bool:
-    """Say whether a sender (in lower case) is in the row's scope; for rows of the right mailbox."""
+    """Say whether the row, of the right mailbox, has this sender (in lower case) in its scope."""
     if row.scope == Scope.SENDER:
         return row.scope_ref == sender_address
     return row.scope != Scope.DOMAIN or sender_address.endswith(f"@{row.scope_ref}")
 
 
 def in_scope(row: ScopedRow) -> Q:
-    """Return the condition on a message that its sender is in the row's scope."""
+    """Return the condition on messages that their sender is in the row's scope."""
     if row.scope == Scope.SENDER:
         return Q(sender_address__iexact=row.scope_ref)
     if row.scope == Scope.DOMAIN:
@@ -60,5 +60,5 @@ def scope_faults(settings: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def fault(field: str, message: str) -> dict[str, str]:
-    """Return what is wrong with one setting."""
+    """Return a fault of one setting."""
     return {"field": field, "code": "invalid", "message": message}

@@ -87,7 +87,7 @@ def _action_faults(actions: Any) -> list[dict[str, str]]:
 
 
 def _label_faults(actions: Sequence[dict[str, Any]], account_id: Any) -> list[dict[str, str]]:
-    """Say which actions put on a label that is an order, such as the one that pauses the mailbox."""
+    """Return faults of actions that apply a label with which a person gives Mailroom an order."""
     name_of = firm_label_name if account_id is None else MailboxLabels(account_id).name_of
     return [
         fault(f"actions.{index}", "puts on a label of Mailroom's own; give the rule a category")

@@ -1,4 +1,4 @@
-"""Asks rules about the messages of a thread that no verdict is about: what came with its target, or late."""
+"""Applies rules to messages of a thread that no verdict is about: other new ones, late ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mail.services.rules.rules import (
 from mail.services.timelines.threads import is_discarded
 
 Held = tuple[Message, list[Rule]]
-"""A message, and the rules that hold for it."""
+"""A message and the rules that match it."""
 
 
 def held_unseen(
@@ -41,11 +41,11 @@ def held_unseen(
     *,
     among: Sequence[AskedRule],
 ) -> list[Held]:
-    """Return what of a thread no verdict has seen, beside its target if any, and the rules that hold for it.
+    """Return the thread's messages that no verdict has seen, except `target`, and their rules.
 
-    `messages` are the thread's, newest first. What is not in the inbox, or was handed to an agent, is
-    left alone, and so is all where the newest message that the last verdict saw is deleted. Must run
-    in the firm's scope.
+    `messages` are the thread's, newest first. Messages outside the inbox, or handed to an agent,
+    are left out. If the newest message of the last verdict is deleted, nothing is returned. Must
+    run in the firm's scope.
     """
     unseen = takewhile(lambda one: one.pk != thread.classified_upto_id, messages)
     ids = [one.pk for one in unseen if one != target and _waits_for_rules(one)]
@@ -58,7 +58,7 @@ def held_unseen(
 
 
 def handed_to_agents(message_ids: Collection[UUID]) -> set[UUID]:
-    """Return those of the messages that are an agent's: no rule acts on them.
+    """Return the messages that were handed to agents, on which no rule acts.
 
     Must run in the firm's scope.
     """
@@ -73,14 +73,14 @@ def _waits_for_rules(message: Message) -> bool:
 
 
 def _lost_its_place(thread: MailThread) -> bool:
-    """Say whether the thread was judged, up to a message that is deleted since."""
+    """Say whether the thread was judged, but the newest message of that verdict is deleted."""
     if thread.classified_upto_id is not None:
         return False
     return bool(thread.classification) or Decision.objects.filter(message__thread=thread).exists()
 
 
 def lock_for_answers(account: MailAccount, held: Iterable[Held]) -> None:
-    """Lock the mailbox where `act_by_rules` may: before the threads, as who stores mail does.
+    """Lock the mailbox if `act_by_rules` will, before the threads, in the order of an ingest.
 
     Must run in the firm's scope.
     """
@@ -89,7 +89,7 @@ def lock_for_answers(account: MailAccount, held: Iterable[Held]) -> None:
 
 
 def _answers(rule: Rule) -> bool:
-    # Rows come from imports and from other versions: what has another shape does nothing.
+    # Rows may come from imports and other versions; what has another form does nothing.
     actions = rule.actions if isinstance(rule.actions, list) else []
     asked = [one.get("action") for one in actions if isinstance(one, dict)]
     return ActionType.AUTO_REPLY in asked
@@ -98,10 +98,10 @@ def _answers(rule: Rule) -> bool:
 def act_by_rules(
     account: MailAccount, target: Held, unseen: Sequence[Held], decision: Decision
 ) -> None:
-    """Request what the rules want of the message that is judged, and of what came with it.
+    """Request what the rules want done with the judged message and with the unseen ones.
 
-    One that was handed to an agent may be judged, too, with what came after it. Must run in the
-    firm's scope.
+    A message that was handed to an agent may be judged again, with newer mail: no rule acts on it.
+    Must run in the firm's scope.
     """
     judged, rules = target
     if rules and handed_to_agents([judged.pk]):
@@ -114,7 +114,7 @@ def act_by_rules(
 
 
 def act_on_late(account: MailAccount, messages: Sequence[Message]) -> None:
-    """Request what rules want of new messages whose threads are judged up to newer ones already.
+    """Apply rules to new messages that are older than what their threads' last verdict saw.
 
     No verdict will see them. Must run in the firm's scope, with the mailbox and the threads locked.
     """
@@ -124,7 +124,7 @@ def act_on_late(account: MailAccount, messages: Sequence[Message]) -> None:
 
 
 def unseen_by_verdicts(account: MailAccount, seen: Mapping[UUID, Sequence[Message]]) -> set[UUID]:
-    """Return the threads in which rules are to act on a message that a verdict would leave behind.
+    """Return the threads with a message on which rules must act, but which a verdict would miss.
 
     `seen` are the messages, newest first, that the verdict on each thread has read: an older one
     may have been stored since. Must run in the firm's scope, with the threads locked.
@@ -151,7 +151,7 @@ def _held(account: MailAccount, messages: Sequence[Message]) -> list[Held]:
 
 
 def _stored_late(messages: Iterable[Message]) -> list[Message]:
-    """Return those that are older than what the last verdict on their thread saw."""
+    """Return the messages that are older than the newest one their thread's last verdict saw."""
     waiting = [one for one in messages if one.thread.classified_upto_id and _waits_for_rules(one)]
     if not waiting:
         return []
@@ -161,5 +161,5 @@ def _stored_late(messages: Iterable[Message]) -> list[Message]:
 
 
 def _place(message: Message) -> tuple[datetime, str]:
-    """Return what orders the messages of a thread."""
+    """Return the key by which the messages of a thread are ordered."""
     return message.internal_date, message.gmail_message_id
