@@ -1,4 +1,4 @@
-"""What a reply and a forwarded message say, and to whom: composed from a stored message."""
+"""Composes replies and forwarded messages from stored ones: their content and recipients."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from mail.text.parsed import Address, Headers
 
 MAX_SUBJECT_CHARS: Final = 500
 MAX_FILENAME_CHARS: Final = 150
-# Names the message's own body among its parts, whose id in Gmail is empty: here, that is the message.
+# The part id of the message's own body: Gmail's is empty, which here means the whole message.
 ROOT_PART: Final = "root"
 WHOLE_MESSAGE: Final = "message/rfc822"
-# Gmail takes older ones out of the header, too; the first one names the thread's beginning.
+# Gmail shortens the header, too; the first id is kept, because it names the thread's beginning.
 _MOST_REFERENCES: Final = 20
 _REPLY_PREFIX: Final = re.compile(r"re\s*:", re.IGNORECASE)
 _FORWARD_PREFIX: Final = re.compile(r"fwd?\s*:", re.IGNORECASE)
@@ -53,7 +53,7 @@ class Content:
 
 
 def read_addresses(given: Addresses) -> tuple[Address, ...]:
-    """Return the addresses of one header; text is not cleaned, so that faults in it are seen."""
+    """Return the addresses of one header; texts stay as they are, so that checks see faults."""
     if isinstance(given, Address):
         return (given,)
     if isinstance(given, str):
@@ -62,7 +62,7 @@ def read_addresses(given: Addresses) -> tuple[Address, ...]:
 
 
 def _is_plain(text: str) -> bool:
-    # The parser forgives; what could end a header must reach the checks as it is.
+    # The parser is lenient: a text that could end a header must reach the checks unparsed.
     return not re.search(r"[\x00-\x08\x0a-\x1f\x7f\u2028\u2029]", text) and "@" in text
 
 
@@ -89,7 +89,7 @@ def reply_content(
 
 
 def answered_addresses(message: Message) -> tuple[Address, ...]:
-    """Return whom the message asks to answer: its Reply-To, else its sender."""
+    """Return the addresses that the message asks to answer: its Reply-To, else its sender."""
     answered = parse_addresses(stored_headers(message).get_all("Reply-To"))
     return answered or (Address(message.sender_name, message.sender_address),)
 
@@ -104,7 +104,7 @@ def forward_content(
     subject: str = "",
     include_original: IncludeOriginal = "inline",
 ) -> Content:
-    """Return a message passed on: quoted with its attachments, or attached as a whole."""
+    """Return a message that passes another on: quoted with its attachments, or attached whole."""
     inline = include_original == "inline"
     return Content(
         kind=OutboundKind.FORWARD,
@@ -120,9 +120,9 @@ def forward_content(
 
 
 def sender_of(account: MailAccount, message: Message | None) -> tuple[Address, str]:
-    """Return whom the mailbox writes as, and the signature in HTML.
+    """Return the address from which the mailbox writes, and its signature in HTML.
 
-    That is the address the message came to, where it is one of the owner's; else the default.
+    It is the owner's address to which the message came, if there is one, else the default address.
     """
     identities = account.identities or [
         {"address": account.address, "name": account.display_name, "signature": ""}
@@ -148,7 +148,7 @@ def stored_headers(message: Message) -> Headers:
 
 
 def own_recipients(account: MailAccount, content: Content) -> list[Address]:
-    """Return those recipients that are the mailbox's owner."""
+    """Return the recipients that are the mailbox's owner."""
     own = own_addresses(account)
     return [one for one in (*content.to, *content.cc, *content.bcc) if one.key in own]
 
@@ -188,7 +188,7 @@ def _written(address: Address) -> str:
 
 def _attachments(message: Message) -> tuple[dict[str, str], ...]:
     rows = list(message.attachments.order_by("part_id"))
-    # An attached message goes along whole: what it carries is in it.
+    # An attached message is sent whole, so the attachments in it are left out of the list.
     whole = [row for row in rows if row.mime_type == WHOLE_MESSAGE and row.size]
     return tuple(
         {
@@ -204,12 +204,12 @@ def _attachments(message: Message) -> tuple[dict[str, str], ...]:
 
 
 def _is_below(part_id: str, other_id: str) -> bool:
-    """Say by Gmail's ids of two parts whether the first lies in the second: "1.0" in "1"."""
+    """Say, by Gmail's ids of two parts, whether the first lies in the second, as "1.0" in "1"."""
     return part_id.startswith(f"{other_id}.") if other_id else part_id != ""
 
 
 def _whole(message: Message) -> dict[str, str]:
-    # Programs take what stands before a slash for a folder, and drop it.
+    # Slashes are replaced, because programs drop what stands before one, as if it were a folder.
     name = re.sub(r"[/\\]", "-", clean_line(message.subject, MAX_FILENAME_CHARS)) or "message"
     return {
         "message_id": str(message.pk),

@@ -1,8 +1,8 @@
-"""Tells one database from another made of its backup.
+"""Tells a database from another one that was restored from its backup.
 
-PostgreSQL gives a cluster an identifier when it is made and a new timeline when it is recovered to
-an earlier time or a standby takes over; a table that is restored from a dump has a new number. What
-was queued before such a moment may have been done after it.
+PostgreSQL gives a cluster an identifier when it is created, and a new timeline when it is recovered
+to an earlier time or a standby takes over; a table restored from a dump has a new number. A message
+that was queued before such a moment may have been sent after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PARTS = (
 
 
 def database_identity() -> str:
-    """Return what changes when the database is restored; "" on SQLite, where nothing does."""
+    """Return a text that changes when the database is restored; empty on SQLite, which has none."""
     if connection.vendor != "postgresql":
         return ""
     with connection.cursor() as cursor:

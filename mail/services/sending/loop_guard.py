@@ -1,4 +1,4 @@
-"""Keeps machines from writing to machines: when a message that nobody wrote must not go out."""
+"""Keeps machines from writing to machines: refuses automatic messages that could begin a loop."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from mail.text.authentication import is_forged
 from mail.text.parsed import Address
 
 AUTO_REPLY_PAUSE = timedelta(days=1)
-# Whatever addresses the answers of a machine come from, the loop ends here.
+# Ends a loop even if the other machine's answers come from changing addresses.
 MAX_AUTO_REPLIES_AN_HOUR = 50
-# What never went out does not count.
+# Messages in these states were never sent, so they do not count.
 _NOT_SENT = (OutboundStatus.CANCELED, OutboundStatus.REJECTED, OutboundStatus.FAILED)
 # They may have waited long: for a yes, or for the end of a pause.
 _ON_THEIR_WAY = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
 
 
 def check_automatic(account: MailAccount, content: Content) -> None:
-    """Let a message that nobody wrote be stored. Must run in the firm's scope.
+    """Refuse an automatic message that must not be sent. Must run in the firm's scope.
 
     The replies are locked, so that of two to one sender the second finds the first.
 
     Raises:
-        AutomaticRefused: it could begin a loop, or is the second answer within a day.
+            AutomaticRefused: it could begin a loop, or is the second answer within a day.
     """
     if own_recipients(account, content):
         raise AutomaticRefused("It would go to the mailbox's own owner.")
@@ -113,6 +113,6 @@ def _replies_since(
 
 
 def untagged(address: str) -> str:
-    """Return the address without what follows a plus sign: ticket systems have one for each ticket."""
+    """Return the address without the part after a plus sign, which ticket systems vary."""
     local, _, domain = address.rpartition("@")
     return f"{local.partition('+')[0] or local}@{domain}"

@@ -1,7 +1,7 @@
-"""Stores messages that are to be sent, and lets them go.
+"""Stores outbound messages, and releases them to be sent.
 
 approved_pending → queued → sending → sent | failed | unknown; approved_pending → rejected;
-approved_pending, queued → canceled. What is unknown waits for a person.
+approved_pending, queued → canceled. An unknown message waits for a person.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from mail.services.sending.database_identity import database_identity
 from mail.services.sending.loop_guard import check_automatic, untagged
 from mail.text.parsed import Address, as_stored
 
-# Gmail takes 25 MB; attachments grow by a third on their way.
+# Gmail takes 25 MB; encoded for mail, attachments grow by a third.
 MAX_ATTACHMENT_BYTES = 18 * 1024 * 1024
 _HASHED = (
     "kind", "automatic", "sender", "to", "cc", "bcc", "subject", "text", "html", "attachments",
@@ -75,7 +75,7 @@ def request_forward(
     automatic: bool = False,
     needs_approval: bool = False,
 ) -> OutboundMessage:
-    """Pass the message on: store it and enqueue its job; see `request_outbound`."""
+    """Store a message that passes this one on, and enqueue its job; see `request_outbound`."""
     content = forward_content(
         message,
         to=to,
@@ -98,13 +98,13 @@ def request_outbound(
     automatic: bool = False,
     needs_approval: bool = False,
 ) -> OutboundMessage:
-    """Store a message and enqueue its job; with `needs_approval` it waits for a yes instead.
+    """Store a message and enqueue its job; with `needs_approval` it waits for an approval instead.
 
-    Must run in the firm's scope. An action sends one message: asked again, that one is returned.
+    Must run in the firm's scope. An action sends one message: a second call returns the same one.
 
     Raises:
-        OutboundInvalid: a field cannot be sent as it is.
-        AutomaticRefused: nobody wrote it, and it could begin a loop.
+            OutboundInvalid: a field cannot be sent as it is.
+            AutomaticRefused: nobody wrote the message, and it could begin a loop.
     """
     if action is not None:
         found: OutboundMessage | None = OutboundMessage.objects.filter(action=action).first()
@@ -122,7 +122,7 @@ def request_outbound(
 
 
 def release_outbound(outbound: OutboundMessage, *, at_once: bool = False) -> None:
-    """Let the message go: enqueue its job, to start when it can no longer be canceled.
+    """Release the message: enqueue its job, to start when the time to cancel it is over.
 
     Must run in the firm's scope, with the message waiting or unknown and its row locked or new.
     """
@@ -152,28 +152,28 @@ def _enqueue_release(outbound: OutboundMessage, delay: int) -> UUID:
             delay=delay,
             lock_key=send_lock(outbound),
         )
-        # A job that somebody enqueued by hand before the yes has done nothing, and holds the
-        # release's key for ever.
+        # If somebody enqueued a job for this release by hand before the approval, that job did
+        # nothing, but holds the release's key for ever.
         if requested.created:
             return requested.job.pk
 
 
 def send_lock(outbound: OutboundMessage) -> str:
-    """Name the lock under which it is sent: its thread's, or its own."""
+    """Return the lock key under which it is sent: its thread's, or its own."""
     if outbound.message is not None and outbound.gmail_thread_id:
         return thread_lock(outbound.message.thread_id)
     return f"outbound:{outbound.pk}"
 
 
 def content_hash_of(outbound: OutboundMessage) -> str:
-    """Return the hash of everything the message says, to whom and as whom."""
+    """Return the hash of everything the message says, of its recipients and its sender."""
     said = {name: getattr(outbound, name) for name in _HASHED}
     text = json.dumps(said, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def outgoing_mail(outbound: OutboundMessage) -> OutgoingMail:
-    """Return the stored content as the message to be written, without its attachments."""
+    """Return the stored content as the outgoing message, without its attachments."""
     return OutgoingMail(
         sender=Address(**outbound.sender),
         to=_addresses(outbound.to),

@@ -1,4 +1,4 @@
-"""What people do about messages on their way out: cancel, send again, say that one was sent."""
+"""Operations on outbound messages: cancel, send again, mark as sent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SENDABLE = (OutboundStatus.UNKNOWN, OutboundStatus.FAILED, OutboundStatus.CANCE
 def _on_locked(
     operation: Callable[Concatenate[OutboundMessage, P], None],
 ) -> Callable[Concatenate[OutboundMessage, P], None]:
-    """Run an operation on the row as it is now, locked, in the scope of its firm."""
+    """Run an operation on the message's row, read anew and locked, in the scope of its firm."""
 
     @wraps(operation)
     def run(outbound: OutboundMessage, /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -37,15 +37,16 @@ def _on_locked(
 
 
 def cancel_outbound(outbound: OutboundMessage, *, reason: str = "", by: Actor = SERVICE) -> None:
-    """Do not send the message, and ask nobody about it any more.
+    """Cancel the message and its open approvals.
 
-    One that waits to be sent again, and may have been sent before, needs a look as it did.
+    A message that waits to be sent again, but may have been sent before, needs a look again
+    instead.
 
     Raises:
-        WrongState: it is being sent, or is over.
+            WrongState: it is being sent, or has ended.
     """
     with firm_scope(outbound.firm_id):
-        # Before the message, as a decision locks them: else the two wait for each other.
+        # Locked before the message, as decisions do, because otherwise the two could deadlock.
         questions = lock_questions(outbound)
         _cancel(outbound, reason=reason, by=by)
         for question in questions:
@@ -73,11 +74,11 @@ def _cancel(outbound: OutboundMessage, *, reason: str, by: Actor) -> None:
 def send_again(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -> None:
     """Send a message that is not known to have been sent.
 
-    It is looked for once more before. Where its draft is still there, that one is sent: so it
-    cannot go out twice.
+    Gmail is searched for it again first. If its draft still exists, that draft is sent, so that the
+    message cannot go out twice.
 
     Raises:
-        ReasonMissing: no reason given.
+            ReasonMissing: no reason is given.
         WrongState: it was sent, waits or is being sent, nobody has approved it, or its mailbox is
             disconnected.
     """
@@ -89,7 +90,7 @@ def send_again(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -
     if outbound.missing_since is not None:
         outbound.gmail_draft_id, outbound.missing_since = "", None
     if not outbound.gmail_draft_id:
-        # It begins anew, and Gmail keeps its history for some days only.
+        # The message is sent anew, and Gmail keeps its history only for some days.
         outbound.history_id = None
         outbound.in_doubt = outbound.in_doubt or before == OutboundStatus.UNKNOWN
     outbound.save(update_fields=["gmail_draft_id", "missing_since", "history_id", "in_doubt"])
@@ -99,11 +100,11 @@ def send_again(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -
 
 @_on_locked
 def mark_sent(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -> None:
-    """Say that the message was sent: somebody has seen it.
+    """Mark the message as sent, because somebody has seen that it was.
 
     Raises:
-        ReasonMissing: no reason given.
-        WrongState: nobody asks.
+            ReasonMissing: no reason is given.
+            WrongState: its state is not unknown.
     """
     _require_reason(reason)
     _require(outbound, (OutboundStatus.UNKNOWN,))
@@ -112,11 +113,11 @@ def mark_sent(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) ->
 
 
 def why_not_sendable(outbound: OutboundMessage) -> str:
-    """Return why the message cannot be sent again, empty where it can."""
+    """Return why the message cannot be sent again, empty if it can."""
     if outbound.status not in _SENDABLE:
         return state_in_words(outbound)
     if not outbound.releases:
-        # Canceled while it waited for a yes, which nothing else stands for.
+        # It was canceled while it waited for an approval, which it still lacks.
         return NEVER_APPROVED
     return why_not_used(outbound.account)
 
@@ -127,7 +128,7 @@ def _require(outbound: OutboundMessage, statuses: tuple[OutboundStatus, ...]) ->
 
 
 def state_in_words(outbound: OutboundMessage) -> str:
-    """Say how far the message is."""
+    """Return the message's state in words."""
     if outbound.status == OutboundStatus.UNKNOWN:
         return "The message needs a look."
     return f"The message is {outbound.get_status_display().lower()}."

@@ -1,4 +1,4 @@
-"""Fetches what a message carries, by our ids: Gmail's ids of attachments expire."""
+"""Fetches the files of an outbound message by part id, because Gmail's attachment ids expire."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def fetch_files(
     """Return the attachments with their bytes.
 
     Raises:
-        RowGone: the message that carried one is not stored any more, or not in this mailbox.
-        GmailNotFound: it is not in Gmail any more.
+            RowGone: the message that has the file is no longer stored in this mailbox.
+            GmailNotFound: it is no longer in Gmail.
     """
     return tuple(_fetch(account, gmail, reference) for reference in references)
 
@@ -42,7 +42,7 @@ def _fetch(account: MailAccount, gmail: GmailClient, reference: dict[str, Any]) 
 
 
 def _is_whole(reference: dict[str, Any]) -> bool:
-    # A version before this had an empty id for the body of a mail that is one attachment, too.
+    # An earlier version used the empty id also for a body that is itself an attachment.
     return not reference["part_id"] and reference["mime_type"] == WHOLE_MESSAGE
 
 

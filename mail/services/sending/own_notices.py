@@ -1,4 +1,4 @@
-"""Knows Mailroom's own e-mails again, so that what they quote and link to is never read as mail."""
+"""Recognises Mailroom's own e-mails, so that what they quote and link to is never read as mail."""
 
 from __future__ import annotations
 

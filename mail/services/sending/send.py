@@ -1,11 +1,11 @@
 """Sends one message through Gmail, at most once whatever is lost or killed on the way.
 
 Gmail sends a draft once: then the draft is gone. So the message becomes a draft first, whose id is
-stored, and that draft alone is ever sent. An answer that was lost, or a worker that was killed, is
-made good by sending the same draft again: either it was not sent before, or it is gone. Then
-the sent message is looked for by its Message-ID: in the search, which lags, and in the history.
-What is found in neither for some time waits for a person, and so does what the person has changed
-in the draft meanwhile: nobody said yes to that.
+stored, and only that draft is ever sent. After a lost answer or a killed worker the same draft is
+sent again: either it was not sent before, or it is gone. If it is gone, the sent message is looked
+for by its Message-ID: in Gmail's search, which lags, and in the history. If it is found in neither
+for some time, it waits for a person. So does a message whose draft the person has changed, because
+nobody has approved the change.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def send_outbound(
     Raises:
         RowGone: the mailbox has no such message.
         MailboxWaits: the mailbox is paused, or it is too early to say whether it was sent.
-        MailboxDisconnected, MailboxInactive: the mailbox is used no more.
-        OutboundInvalid: it cannot be written.
+        MailboxDisconnected, MailboxInactive: the mailbox may no longer be used.
+        OutboundInvalid: the message cannot be written.
         GmailError: Gmail did not do it; the message stays sending.
     """
     outbound = _find(account, outbound_id)
@@ -99,7 +99,7 @@ def _is_restored(outbound: OutboundMessage) -> bool:
 
 
 def _start(outbound: OutboundMessage, job_id: UUID, release: int) -> bool:
-    """Mark it sending, unless it was canceled, ended or let go anew."""
+    """Mark the message as sending, unless it was canceled, ended or released anew."""
     own_failure = Q(status=OutboundStatus.FAILED, job_id=job_id)
     unsent = Q(status__in=[OutboundStatus.QUEUED, OutboundStatus.SENDING])
     with firm_scope(outbound.firm_id):
@@ -116,7 +116,7 @@ def _start(outbound: OutboundMessage, job_id: UUID, release: int) -> bool:
 def _send_once(
     account: MailAccount, gmail: GmailClient, outbound: OutboundMessage, *, repeated: bool
 ) -> MessageReference | None:
-    """Return the sent message; None where a person has to say what became of it."""
+    """Return the sent message; None if a person has to decide, or if it must be checked later."""
     sent = search_sent(gmail, outbound)
     if sent is not None:
         return sent
@@ -143,7 +143,7 @@ def _send_once(
 
 
 def _note_return(outbound: OutboundMessage) -> None:
-    """Forget that the draft was gone: it came back from the trash."""
+    """Clear `missing_since`, because the draft came back from the trash."""
     outbound.missing_since = None
     with firm_scope(outbound.firm_id):
         OutboundMessage.objects.filter(pk=outbound.pk).update(missing_since=None)
@@ -152,13 +152,13 @@ def _note_return(outbound: OutboundMessage) -> None:
 def _refused(
     gmail: GmailClient, outbound: OutboundMessage, error: GmailError, *, repeated: bool
 ) -> MessageReference | None:
-    """Fail a message that Gmail will not send, and discard its draft.
+    """Fail a message that Gmail refuses to send, and delete its draft.
 
-    An earlier attempt may have sent it all the same: then the draft is gone. So may one by another
-    draft, before a person had it sent anew.
+    If the draft is gone, an earlier attempt may have sent it all the same. An earlier draft may
+    have been sent, too, before a person had the message sent again.
 
     Raises:
-        GmailError: the refusal; the message has failed if it surely was not sent.
+            GmailError: the refusal; the message is failed if it was surely not sent.
     """
     try:
         gmail.delete_draft(outbound.gmail_draft_id)
@@ -176,9 +176,9 @@ def _refused(
 
 
 def _end_without_draft(outbound: OutboundMessage, status: OutboundStatus, error: str) -> None:
-    """End the message, whose draft is not to be sent any more: sent again, it begins anew."""
+    """End the message and forget its draft, so that sending it again creates a new one."""
     with firm_scope(outbound.firm_id):
-        # Not another draft, which an attempt after this one may have made.
+        # Only this draft is forgotten, not another that a later attempt may have created.
         ours = OutboundMessage.objects.filter(
             pk=outbound.pk, gmail_draft_id=outbound.gmail_draft_id
         )
@@ -189,7 +189,7 @@ def _end_without_draft(outbound: OutboundMessage, status: OutboundStatus, error:
 def _make_draft(
     account: MailAccount, gmail: GmailClient, outbound: OutboundMessage, *, repeated: bool
 ) -> None:
-    """Store the message as a draft in Gmail, and its id here: the first that is stored counts."""
+    """Store the message as a draft in Gmail, and its id here; the first stored id counts."""
     _note_history(gmail, outbound)
     left = left_drafts(gmail, outbound) if repeated else []
     if left:
@@ -203,12 +203,12 @@ def _make_draft(
         ).update(gmail_draft_id=draft_id, gmail_draft_message_id=message_id)
         outbound.refresh_from_db(fields=["gmail_draft_id", "history_id"])
     if outbound.gmail_draft_id != draft_id:
-        # Another worker, which took this one for dead, was faster.
+        # Another worker, which took this one for dead, has stored its draft first.
         gmail.delete_draft(draft_id)
 
 
 def _note_history(gmail: GmailClient, outbound: OutboundMessage) -> None:
-    """Store from where on the mailbox's history tells of the message: before it is in Gmail."""
+    """Store the mailbox's history id from before the message is in Gmail."""
     if outbound.history_id is not None:
         return
     history_id = int(gmail.profile()["historyId"])
@@ -227,13 +227,13 @@ def _create_draft(account: MailAccount, gmail: GmailClient, outbound: OutboundMe
         try:
             return gmail.create_draft(raw, outbound.gmail_thread_id)
         except GmailNotFound:
-            # The person deleted the conversation: the answer begins one of its own.
+            # The person deleted the conversation, so the answer begins a new one.
             pass
     return gmail.create_draft(raw)
 
 
 def _end_unsent(gmail: GmailClient, outbound: OutboundMessage, why: str) -> None:
-    """Send it no more. An attempt before this one may have done so, and its answer was lost."""
+    """End a message that may no longer be sent; an earlier attempt may have sent it already."""
     if not outbound.may_be_sent:
         end_send(outbound, OutboundStatus.CANCELED, why)
         return
@@ -245,17 +245,17 @@ def _end_unsent(gmail: GmailClient, outbound: OutboundMessage, why: str) -> None
 
 
 def _delete_left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> None:
-    """Delete what a killed worker may have left; it is tidiness, and never worth an attempt."""
+    """Delete drafts that a killed worker may have left; a failure to do so is ignored."""
     with suppress(GmailError):
         for draft in left_drafts(gmail, outbound):
             gmail.delete_draft(draft.draft_id)
 
 
 def _check_later(outbound: OutboundMessage) -> None:
-    """Leave the message to a person when what was sent is still out of sight after some time.
+    """Leave the message to a person if it has been missing for some time.
 
     Raises:
-        MailboxWaits: it may come into sight.
+            MailboxWaits: it may still be found.
     """
     with firm_scope(outbound.firm_id):
         OutboundMessage.objects.filter(pk=outbound.pk, missing_since=None).update(

@@ -1,4 +1,4 @@
-"""Keeps what became of a message on its way out, and of the action that sends it."""
+"""Stores how the sending of a message ended, and the end of the action that sends it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def end_send(outbound: OutboundMessage, status: OutboundStatus, error: str) -> N
 
 
 def fail_send(firm_id: int, outbound_id: UUID, error: str, *, canceled: bool) -> None:
-    """End the message whose job makes no further attempt: unknown, if it may be sent."""
+    """End a message whose job will not be tried again: as unknown, if it may have been sent."""
     with firm_scope(firm_id):
         rows = OutboundMessage.objects.select_related("account", "message", "action")
         outbound = rows.filter(pk=outbound_id).first()

@@ -15,9 +15,9 @@ SENDING = frozenset({ActionType.FORWARD, ActionType.AUTO_REPLY})
 def request_message(
     action: Action, parameters: Parameters, *, needs_approval: bool
 ) -> OutboundMessage | None:
-    """Store the message that the action sends; its job executes the action. Must run in the scope.
+    """Store the message that the action sends; the message's job executes the action.
 
-    None: it cannot be sent, and the action is failed.
+    None if it cannot be sent: then the action is failed. Must run in the firm's scope.
     """
     asked_by_nobody = action.decision_id is not None or action.rule_id is not None
     try:

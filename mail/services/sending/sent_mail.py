@@ -1,4 +1,4 @@
-"""Finds what there is of a message in Gmail, sent or draft: by its Message-ID, in search and history."""
+"""Finds a message in Gmail, sent or as a draft, by its Message-ID: in search and history."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ SENT, DRAFT = "SENT", "DRAFT"
 
 
 def rfc822_query(outbound: OutboundMessage) -> str:
-    """Return the search for everything that bears the message's Message-ID."""
+    """Return the search for all messages with the message's Message-ID."""
     return f"rfc822msgid:{outbound.rfc822_id.strip('<>')}"
 
 
 def search_sent(gmail: GmailClient, outbound: OutboundMessage) -> MessageReference | None:
-    """Return the sent message by Gmail's search; None does not mean that it was not sent."""
+    """Return the sent message that Gmail's search finds; None does not mean it was not sent."""
     page = gmail.list_messages(rfc822_query(outbound), label_id=SENT, everywhere=True)
     return next(iter(page.get("messages", [])), None)
 
 
 def sent_in_history(gmail: GmailClient, outbound: OutboundMessage) -> MessageReference | None:
-    """Return the sent message from what the mailbox notes of itself, which does not lag."""
+    """Return the sent message that the mailbox's history names, which does not lag."""
     return next(_in_history(gmail, outbound, SENT), None)
 
 
 def left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> list[GmailDraft]:
-    """Return the drafts of the message that are there, also those that no attempt could note.
+    """Return the message's drafts that exist, including those whose ids no attempt could store.
 
-    What the person has changed is theirs, and not among them.
+    A draft that the person has changed is theirs, so it is not among them.
     """
     drafts = [read_draft(gmail, draft_id) for draft_id in _draft_ids(gmail, outbound)]
     return [one for one in drafts if one is not None and is_untouched(outbound, one)]
 
 
 def is_untouched(outbound: OutboundMessage, draft: GmailDraft) -> bool:
-    """Say whether the draft is as it was written; one that is not noted yet is known by its content."""
+    """Say whether the draft is unchanged; if its id is not stored yet, by its content."""
     if outbound.gmail_draft_id == draft.draft_id and outbound.gmail_draft_message_id:
         return outbound.gmail_draft_message_id == draft.gmail_message_id
     filenames = sorted(name or NAMELESS for name in outbound.filenames)
@@ -54,7 +54,7 @@ def is_untouched(outbound: OutboundMessage, draft: GmailDraft) -> bool:
 
 def _draft_ids(gmail: GmailClient, outbound: OutboundMessage) -> set[str]:
     found = {draft["id"] for draft in gmail.find_drafts(rfc822_query(outbound))}
-    # The search may not know them yet.
+    # The search may not find them yet, so the history is read, too.
     message_ids = {message["id"] for message in _in_history(gmail, outbound, DRAFT)}
     page_token: str | None = None
     while message_ids:
@@ -71,7 +71,7 @@ def _draft_ids(gmail: GmailClient, outbound: OutboundMessage) -> set[str]:
 def _in_history(
     gmail: GmailClient, outbound: OutboundMessage, label: str
 ) -> Iterator[MessageReference]:
-    """Yield what arrived under this label since before the message could, and is the message."""
+    """Yield messages that arrived under this label since `history_id` and are this message."""
     if outbound.history_id is None:
         return
     for added in _added_since(gmail, str(outbound.history_id)):
@@ -102,6 +102,6 @@ def _added_since(gmail: GmailClient, history_id: str) -> list[MessageReference]:
 
 
 def _is_it(headers: Headers, outbound: OutboundMessage) -> bool:
-    """Compare our own header, too: Gmail may give a message another Message-ID."""
+    """Compare our own header, too, because Gmail may replace the Message-ID."""
     own = (headers.get("Message-ID") or "").strip() == outbound.rfc822_id
     return own or (headers.get(OUTBOUND_HEADER) or "").strip() == str(outbound.pk)
