@@ -31,7 +31,7 @@ from mail.text.parse import parse_message
 from mail.text.parts import raw_headers
 from tenants.scope import firm_scope
 
-# How often a message is read again because a sync moved on meanwhile.
+# How often a message's labels are read again because a sync moved the cursor meanwhile.
 MOST_READINGS = 5
 BUSY_SECONDS = 1.0
 _BUSY = "The mailbox is being read: the message has to wait"
@@ -43,13 +43,13 @@ logger = structlog.get_logger(__name__)
 
 @dataclass
 class Page:
-    """What became of a page's messages: read, to be ingested alone, or nothing for us."""
+    """What became of a page's messages: fetched, to be ingested alone, or skipped."""
 
     fetched: list[Fetched] = field(default_factory=list)
     apart: list[str] = field(default_factory=list)
     skipped: int = 0
     error: GmailError | None = None
-    """Why the rest of the page was not read; it concerns the whole mailbox."""
+    """Why the rest of the page was not read; an error of the whole mailbox."""
 
 
 def ingest_message(
@@ -58,7 +58,7 @@ def ingest_message(
     """Store one message, new or known, and return the job's result.
 
     Raises:
-        MailboxWaits: syncs moved on again and again while it was read.
+            MailboxWaits: syncs moved the cursor again and again meanwhile.
     """
     try:
         with firm_scope(account.firm_id):
@@ -77,7 +77,7 @@ def ingest_message(
                     (stored,) = store_messages(account, [fetched])
                     _hand_over(account, [stored])
                     return {"message_id": str(stored.message.pk), "created": stored.created}
-            # A sync was faster: of a message only its labels may have changed.
+            # A sync moved the cursor meanwhile. Only the labels of a message can have changed.
             cursor = now
             again = gmail.get_message(gmail_message_id, fmt="minimal")
             resource["labelIds"] = again.get("labelIds", [])
@@ -91,11 +91,11 @@ def ingest_page(
 ) -> dict[str, Any]:
     """Store the messages that are not stored yet, and return the job's result.
 
-    One that cannot be read or stored with the others gets an `ingest.gmail` of its own. What was
-    stored stays so, whatever is raised.
+    A message that cannot be read or stored with the others gets its own `ingest.gmail` job.
+    Messages that were stored stay stored, even if an error is raised.
 
     Raises:
-        MailboxWaits: syncs moved on again and again while they were read.
+            MailboxWaits: syncs moved the cursor again and again meanwhile.
         GmailError: Gmail refused the mailbox as a whole.
     """
     with firm_scope(account.firm_id):
@@ -146,7 +146,7 @@ def _parse_into(page: Page, gmail: GmailClient, resource: GmailMessage) -> None:
 
 
 def _store_page(account: MailAccount, gmail: GmailClient, page: Page, cursor: int | None) -> int:
-    """Store what was read, and have its threads judged; return how many messages were new."""
+    """Store the page's messages and have their threads judged; return how many were new."""
     for _ in range(MOST_READINGS):
         with firm_scope(account.firm_id):
             now = cursor_of(account, lock=True)
@@ -176,7 +176,7 @@ def _leave_out_erased(account: MailAccount, page: Page) -> None:
 
 def _store_or_set_apart(account: MailAccount, page: Page) -> list[StoredMessage]:
     try:
-        # A savepoint: a message the database refuses must not take the page with it.
+        # In a savepoint, so that a message which the database refuses does not undo the page.
         with firm_scope(account.firm_id):
             return store_messages(account, page.fetched) if page.fetched else []
     except (DatabaseError, ValueError) as error:
@@ -186,7 +186,7 @@ def _store_or_set_apart(account: MailAccount, page: Page) -> list[StoredMessage]
 
 
 def _read_labels_again(gmail: GmailClient, page: Page) -> None:
-    """A sync was faster: of a message only its labels may have changed, or it is gone."""
+    """Read the labels anew, because a sync moved the cursor; messages may be gone, too."""
     present: list[Fetched] = []
     for part in _parts([one.resource["id"] for one in page.fetched]):
         answers = gmail.get_messages(part, "minimal")
@@ -216,7 +216,7 @@ def _parsed(gmail: GmailClient, resource: GmailMessage) -> Fetched:
 
 
 def _no_mail(resource: GmailMessage) -> str:
-    """Return why the message is not stored at all, empty for mail."""
+    """Return why the message is not to be stored, empty if it is."""
     if "DRAFT" in resource.get("labelIds", []):
         return "The message is a draft"
     if is_own_notice(raw_headers(resource.get("payload", {}))):

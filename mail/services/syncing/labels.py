@@ -1,4 +1,4 @@
-"""Finds labels in Gmail by name or id, makes them when missing, and remembers their ids."""
+"""Finds labels in Gmail by name or id, creates missing ones, and stores their ids."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SYSTEM_LABELS = frozenset({"INBOX", "UNREAD", "STARRED", "IMPORTANT", "SPAM", "T
     f"CATEGORY_{name}" for name in _CATEGORIES
 )
 _KEYS = {name.casefold(): key for key, name in LABEL_NAMES.items()}
-# What Gmail calls the labels people make; never a name somebody would choose.
+# The form of Gmail's ids for labels of people, which nobody would choose as a name.
 _USER_LABEL_ID = re.compile(r"Label_\d+")
 
 
 @dataclass(frozen=True)
 class LabelChanges:
-    """How many labels came, were renamed, and went since the labels were read last."""
+    """How many labels were created, renamed and deleted in Gmail since they were last read."""
 
     created: int = 0
     renamed: int = 0
@@ -38,9 +38,9 @@ class LabelChanges:
 
 
 def known_label_id(account: MailAccount, label: str) -> str | None:
-    """Return the id of a label by its id or name (any case), None when it is not known here.
+    """Return the id of a label by its id or name (any case); None if it is not stored here.
 
-    Mailroom's own labels are also found under the names people gave them since.
+    Mailroom's own labels are also found by the names that people have given them since.
     """
     if label.upper() in SYSTEM_LABELS:
         return label.upper()
@@ -57,9 +57,9 @@ def known_label_id(account: MailAccount, label: str) -> str | None:
 
 
 def refresh_labels(account: MailAccount, gmail: GmailClient) -> LabelChanges:
-    """Bring the known labels in line with Gmail's; what people wrote about them here stays.
+    """Store the labels as Gmail has them; descriptions that people wrote here stay.
 
-    Those that Gmail no longer has are forgotten, and the rules that name them switched off.
+    Labels that Gmail no longer has are deleted here, and the rules that name them switched off.
     """
     present = {label["id"]: label for label in gmail.list_labels() if label.get("type") != "system"}
     with firm_scope(account.firm_id):
@@ -96,7 +96,7 @@ def describe_label(
     available_to_classifier: bool | None = None,
     reason: str = "",
 ) -> None:
-    """Set what the label is for and whether the classifier may choose it; None leaves it as it is."""
+    """Set the label's purpose, and whether the classifier may choose it; None changes nothing."""
     given = {"description": description, "available_to_classifier": available_to_classifier}
     values = {name: value for name, value in given.items() if value is not None}
     with firm_scope(label.firm_id):
@@ -113,10 +113,10 @@ def describe_label(
 
 
 def ensure_label(account: MailAccount, gmail: GmailClient, label: str) -> str:
-    """Return the id of a label by its id or name; a missing name is made in Gmail.
+    """Return the id of a label by its id or name; a label with a new name is created in Gmail.
 
     Raises:
-        ActionInvalid: it looks like a label's id, and Gmail has no such label.
+            ActionInvalid: the text looks like a label's id, but Gmail has no such label.
     """
     found = find_label(account, gmail, label)
     if found is not None:
@@ -131,7 +131,7 @@ def ensure_label(account: MailAccount, gmail: GmailClient, label: str) -> str:
 
 
 def find_label(account: MailAccount, gmail: GmailClient, label: str) -> str | None:
-    """Return the id of a label by its id or name, asking Gmail when it is not known here."""
+    """Return the id of a label by its id or name; Gmail is asked if it is not stored here."""
     found = known_label_id(account, label)
     if found is None:
         refresh_labels(account, gmail)
@@ -140,7 +140,7 @@ def find_label(account: MailAccount, gmail: GmailClient, label: str) -> str | No
 
 
 def ensure_own_labels(account: MailAccount, gmail: GmailClient) -> dict[LabelKey, str]:
-    """Make sure the mailbox has Mailroom's labels, and return their ids."""
+    """Create Mailroom's labels that the mailbox lacks, and return the ids of all."""
     return {key: ensure_label(account, gmail, name) for key, name in LABEL_NAMES.items()}
 
 
@@ -148,7 +148,7 @@ def _create(account: MailAccount, gmail: GmailClient, name: str) -> str:
     try:
         label = gmail.create_label(name)
     except GmailConflict:
-        # Somebody was faster: another job, or the person.
+        # Another job, or the person, has just created the label.
         refresh_labels(account, gmail)
         found = known_label_id(account, name)
         if found is None:

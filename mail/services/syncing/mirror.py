@@ -1,8 +1,9 @@
-"""Keeps the stored messages equal to Gmail's: label changes and deletions.
+"""Applies Gmail's label changes and deletions to the stored messages.
 
-Whoever stores what it read from Gmail compares cursors: read before the request, and again with the
-account locked. If a sync has moved the cursor meanwhile, it may have applied a newer change already,
-so what was read is read again or left out. If not, the next sync applies every change since.
+Code that stores what it read from Gmail compares the history cursor before the request with the
+cursor afterwards, with the account locked. If a sync has moved it meanwhile, that sync may have
+applied a newer change, so the answer is read again or dropped. If not, the next sync applies every
+later change.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from mail.services.timelines.threads import refresh_threads
 from tenants.scope import firm_scope
 
 WATCHED_LABELS = frozenset({"INBOX", "SENT"})
-# What carries one of these is in no listing, whatever else it carries.
+# Messages with one of these labels are in no listing, whatever other labels they have.
 HIDING_LABELS = frozenset({"TRASH", "SPAM"})
 LISTED = 500
 BATCH = 500
@@ -35,39 +36,40 @@ BATCH = 500
 
 @dataclass
 class MessageChange:
-    """What happened to one message, in order: labels gained (True) and lost, or its deletion."""
+    """What happened to one message: labels gained (True) and lost (False), or its deletion."""
 
     labels: dict[str, bool] = field(default_factory=dict)
     deleted: bool = False
     arrived: bool = False
     gained: dict[str, int] = field(default_factory=dict)
-    """The labels it gained and kept, each with the id of the last history record that says so."""
+    """The labels it gained and kept, each with the id of the last history record that names it."""
 
     @property
     def enters(self) -> bool:
-        """Whether it came into the inbox or the sent mail, which are read, or into sight there."""
+        """Whether it came into inbox or sent mail, which are read, or back from trash or spam."""
         watched = any(self.labels.get(label) for label in WATCHED_LABELS)
         shown = any(self.labels.get(label) is False for label in HIDING_LABELS)
         return not self.deleted and (self.arrived or watched or shown)
 
     @property
     def may_be_a_draft_gone(self) -> bool:
-        """Whether a draft of this id was edited, sent or discarded."""
+        """Whether it may have been a draft that was edited, sent or discarded."""
         return self.deleted or bool(self.labels.get("TRASH"))
 
     def applied_to(self, labels: Collection[str]) -> list[str]:
-        """Return the labels after the change, those kept in their order."""
+        """Return the labels after the change; those that it had keep their order."""
         kept = [label for label in labels if self.labels.get(label, True)]
         return kept + [one for one, has in self.labels.items() if has and one not in kept]
 
 
 def cursor_of(account: MailAccount, *, lock: bool = False) -> int | None:
-    """Return the account's cursor as it is in the table; with `lock`, nobody moves it meanwhile.
+    """Return the account's stored cursor; with `lock`, nobody moves it before the transaction ends.
 
     Must run in the firm's scope.
 
     Raises:
-        MailboxDisconnected: with `lock`; nothing more is stored, for its mail may be deleted already.
+            MailboxDisconnected: with `lock`; nothing may be stored, as the mail may be deleted
+            already.
     """
     rows = MailAccount.objects.filter(pk=account.pk)
     found = (rows.select_for_update(no_key=True) if lock else rows).values_list(
@@ -81,11 +83,11 @@ def cursor_of(account: MailAccount, *, lock: bool = False) -> int | None:
 
 
 def changes_in(records: Iterable[HistoryRecord]) -> dict[str, MessageChange]:
-    """Return what the records say of each message, by Gmail's id."""
+    """Return the changes of each message in these records, by Gmail's message id."""
     changes: dict[str, MessageChange] = defaultdict(MessageChange)
     for record in records:
         for one in record.get("messagesAdded", []):
-            # Gmail does not always name the labels here; ingest sees them and decides.
+            # Gmail does not always give the labels here; without them, the ingest decides.
             labels = set(one["message"].get("labelIds", WATCHED_LABELS))
             if labels & WATCHED_LABELS and "DRAFT" not in labels:
                 changes[one["message"]["id"]].arrived = True
@@ -104,7 +106,7 @@ def changes_in(records: Iterable[HistoryRecord]) -> dict[str, MessageChange]:
 
 
 def apply_changes(account: MailAccount, changes: Mapping[str, MessageChange]) -> None:
-    """Apply the changes to what is stored; hand over what came back to the inbox, or was ordered.
+    """Apply the changes to stored messages; hand over those back in the inbox, obey labels.
 
     Must run in the firm's scope, with the account locked, in the transaction that moves the cursor.
     """
@@ -125,7 +127,7 @@ def apply_changes(account: MailAccount, changes: Mapping[str, MessageChange]) ->
     Message.objects.bulk_update(changed, ["labels"], batch_size=BATCH)
     _delete(gone)
     if returned:
-        # Whole rows: routing rules ask for more than is loaded here.
+        # Read whole, because routing rules need columns that are not loaded here.
         hand_over(account, list(Message.objects.filter(pk__in=[one.pk for one in returned])))
     there = {one: change for one, change in changes.items() if not change.deleted}
     follow_labels(account, {one: change.gained for one, change in there.items()})
@@ -133,10 +135,10 @@ def apply_changes(account: MailAccount, changes: Mapping[str, MessageChange]) ->
 
 
 def differences(account: MailAccount, gmail: GmailClient) -> dict[str, set[str] | None]:
-    """Return the labels in Gmail of every message that is stored, None for one that is gone.
+    """Return the labels in Gmail of every stored message, None for a message that is gone.
 
-    It lists the whole mailbox once for all messages and once for each label: for a mailbox whose
-    history was lost.
+    It is for a mailbox whose history was lost, because it lists the whole mailbox once for all
+    messages and once for each label.
     """
     with firm_scope(account.firm_id):
         stored = set(_ids(account))
@@ -155,7 +157,7 @@ def differences(account: MailAccount, gmail: GmailClient) -> dict[str, set[str] 
 
 
 def apply_differences(account: MailAccount, labels: Mapping[str, set[str] | None]) -> None:
-    """Make what is stored equal to `differences`; demands as of `apply_changes`."""
+    """Apply `differences` to the stored messages; it has the same conditions as `apply_changes`."""
     changes = {}
     for message in _stored(account, labels):
         wanted = labels[message.gmail_message_id]
@@ -196,7 +198,7 @@ def _listed(gmail: GmailClient, label_id: str | None) -> Iterator[str]:
 
 
 def _delete(messages: Collection[Message]) -> None:
-    """Delete messages with all that is about them, and threads that have none left."""
+    """Delete messages with everything about them, and threads that have no message left."""
     if not messages:
         return
     follow_deletions(messages)

@@ -1,4 +1,4 @@
-"""What a notification of Gmail's brings about: one pending sync for each mailbox of the address."""
+"""Takes a push: requests one pending sync for each mailbox with its address."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from mail.models import Connection, MailAccount, PushReceipt
 from mail.services.queueing import has_pending_sync, request_sync
 from tenants.scope import all_firms, firm_scope
 
-# Pub/Sub keeps what is not acknowledged for a week at most.
+# Pub/Sub repeats messages that are not acknowledged for a week at most.
 RECEIPT_DAYS = 7
 
 
 class Effect(StrEnum):
-    """What a notification meant to one mailbox."""
+    """The effect of a push on one mailbox."""
 
     ENQUEUED = "enqueued"
     PENDING = "pending"
     """A sync waits already."""
     REPEATED = "repeated"
-    """The same message came before."""
+    """The same message of Pub/Sub's came before."""
     READ = "read"
-    """The mailbox has been read up to there."""
+    """The mailbox has been synced up to there already."""
 
 
 def take_notification(notification: Notification) -> Counter[Effect]:
-    """Have the mailboxes of the address synced, in whichever firms; empty where there is none."""
+    """Have the mailboxes with the address synced, in any firm; empty if no mailbox has it."""
     with all_firms("a notification names an address and no firm"):
         accounts = list(
             MailAccount.objects.filter(
@@ -50,7 +50,7 @@ def take_notification(notification: Notification) -> Counter[Effect]:
 
 
 def forget_old_receipts(account: MailAccount) -> None:
-    """Delete the receipts of what Pub/Sub no longer repeats. Must run in the firm's scope."""
+    """Delete receipts of messages that Pub/Sub no longer repeats. Must run in the firm's scope."""
     old = timezone.now() - timedelta(days=RECEIPT_DAYS)
     PushReceipt.objects.filter(account=account, received_at__lt=old).delete()
 

@@ -34,14 +34,14 @@ from mail.text.cleaning import clean_line
 from mail.text.parsed import ParsedMail, as_stored
 
 MAX_SNIPPET_LENGTH = 500
-# Clocks may differ by so much.
+# By how much Gmail's clock may be ahead of ours.
 AHEAD = timedelta(minutes=10)
 _KNOWN = ("gmail_message_id", "pk", "internal_date")
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A message as Gmail gave it, and what was read in it."""
+    """A message as Gmail returned it, and as it was parsed."""
 
     resource: GmailMessage
     mail: ParsedMail
@@ -49,19 +49,19 @@ class Fetched:
 
 @dataclass(frozen=True)
 class StoredMessage:
-    """A stored message, and whether it was unknown before."""
+    """A stored message, and whether it is new."""
 
     message: Message
     created: bool
 
     @property
     def to_be_judged(self) -> bool:
-        """Whether it changes what its thread wants: it is in the inbox, or an answer."""
+        """Whether it can change its thread's verdict: it is in the inbox, or the owner's answer."""
         return self.message.outgoing or "INBOX" in self.message.labels
 
 
 def store_messages(account: MailAccount, fetched: Sequence[Fetched]) -> list[StoredMessage]:
-    """Store messages, new or known, once each, and bring their threads up to date.
+    """Store messages, new or known, once each, and update their threads.
 
     Must run in the firm's scope, with the account locked.
     """
@@ -79,7 +79,7 @@ def store_messages(account: MailAccount, fetched: Sequence[Fetched]) -> list[Sto
         )
         if message.gmail_message_id in keys:
             message.pk, stored_date = keys[message.gmail_message_id]
-            # Otherwise one that is dated ahead would become the thread's newest each time.
+            # Otherwise a message dated ahead would become its thread's newest at each ingest.
             message.internal_date = min(message.internal_date, stored_date)
         messages.append(message)
     new = [message for message in messages if message.gmail_message_id not in keys]
@@ -96,7 +96,7 @@ def store_messages(account: MailAccount, fetched: Sequence[Fetched]) -> list[Sto
 
 
 def _locked_threads(account: MailAccount, gmail_thread_ids: Collection[str]) -> dict[str, Any]:
-    """Return the threads by Gmail's id, made where missing and locked: ingests count them."""
+    """Return the threads by Gmail's id, locked, because ingests count them; create missing ones."""
     rows = MailThread.objects.filter(account=account, gmail_thread_id__in=gmail_thread_ids)
     locked = rows.select_for_update(no_key=True).order_by("pk")
     found = {thread.gmail_thread_id: thread for thread in locked}
@@ -111,7 +111,7 @@ def _locked_threads(account: MailAccount, gmail_thread_ids: Collection[str]) -> 
 
 
 def _renew(messages: Collection[Message]) -> None:
-    """Write known messages anew: of a message only its labels change, but so may our reading."""
+    """Update known messages: only labels change in Gmail, but our parsing may have changed, too."""
     fixed = {"id", "firm", "account", "gmail_message_id", "created_at"}
     names = [field.name for field in Message._meta.concrete_fields if field.name not in fixed]
     Message.objects.bulk_update(messages, names)
@@ -133,7 +133,7 @@ def _store_attachments(messages: Sequence[Message], fetched: Sequence[Fetched]) 
             for message, one in zip(messages, fetched, strict=True)
             for attachment in one.mail.attachments
         ],
-        # A message never changes: what is stored of it already is the same.
+        # A message never changes, so attachments that are stored already are the same.
         ignore_conflicts=True,
     )
 
@@ -162,10 +162,10 @@ def _columns(account: MailAccount, resource: GmailMessage, mail: ParsedMail) -> 
 
 
 def _received_at(resource: GmailMessage) -> datetime:
-    """Return when Gmail received it; now, where that is to come.
+    """Return when Gmail received the message; now, if that is in the future.
 
-    An import may date a message as its header does. Dated ahead, it would stay the newest of its thread,
-    and nothing that comes later would be judged.
+    An import may take the date from the message's header. A message dated ahead would stay the
+    newest of its thread, and nothing that comes later would be judged.
     """
     received_at = datetime.fromtimestamp(int(resource["internalDate"]) / 1000, tz=UTC)
     is_ahead = received_at > timezone.now() + AHEAD
@@ -173,7 +173,7 @@ def _received_at(resource: GmailMessage) -> datetime:
 
 
 def _is_own(account: MailAccount, mail: ParsedMail) -> bool:
-    """Say whether the owner wrote it, in another program; anybody can write their address."""
-    # Forms write under their owner's address, and name in Reply-To who is to be answered.
+    """Say whether the owner wrote it in another program; anybody can forge their address."""
+    # A form's mail comes from its owner's address, and Reply-To names the person to be answered.
     writers = {mail.sender.key, *(one.key for one in mail.reply_to)}
     return writers <= own_addresses(account) and not is_forged(mail.headers, mail.sender)

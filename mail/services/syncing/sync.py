@@ -1,8 +1,8 @@
-"""Reads what has changed in a mailbox, and moves the cursor that says how far it was read.
+"""Reads what has changed in a mailbox, and moves its history cursor.
 
-New mail becomes ingest jobs; label changes and deletions are applied to what is stored. The jobs
-and changes of a page and the move of the cursor past it are committed together, and the cursor only
-grows: a crash at any point repeats some reading and loses nothing.
+New mail gets ingest jobs; label changes and deletions are applied to stored messages. A page's jobs
+and changes are committed together with the cursor's move past it, and the cursor never goes back: a
+crash at any point makes a sync repeat some reading, but loses nothing.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class SyncReport:
 def sync_mailbox(
     account: MailAccount, gmail: GmailClient, *, force_full: bool = False
 ) -> SyncReport:
-    """Bring the queue up to the mailbox: changes since the cursor, everything without one.
+    """Enqueue and apply what changed since the cursor; without a cursor, scan the recent mail.
 
-    `force_full` scans besides, for what slipped through; the cursor is read from as ever, since
-    a scan sees recent mail alone.
+    `force_full` scans recent mail as well, for messages that slipped through. The history is read
+    all the same, because a scan finds no label changes and deletions.
 
     Raises:
         MailboxWaits: another sync has moved the cursor meanwhile.
@@ -96,8 +96,8 @@ def backfill_page(
 ) -> SyncReport:
     """Read one page of a backfill and enqueue the next one.
 
-    `history_id` is the mailbox's at the start of the backfill, empty on the first page. When a
-    backfill of everything ends in a mailbox without a cursor, history is read from there on.
+    `history_id` is the mailbox's at the start of the backfill, empty on the first page. If a
+    backfill without a query ends in a mailbox without a cursor, `history_id` becomes its cursor.
     """
     if page_token is None:
         _start(account)
@@ -106,7 +106,7 @@ def backfill_page(
     found = [message["id"] for message in page.get("messages", [])]
     next_token = page.get("nextPageToken")
     seeds = query is None and not next_token and _has_no_cursor(account)
-    # What was stored before may have changed while there was no cursor to read changes from.
+    # Stored messages may have changed while there was no cursor from which to read the history.
     found_out = differences(account, gmail) if seeds else {}
     with firm_scope(account.firm_id):
         enqueued = enqueue_ingests(account, found)
@@ -119,7 +119,7 @@ def backfill_page(
 
 
 def _start(account: MailAccount) -> int | None:
-    """Note that reading starts now, and return the cursor to read from."""
+    """Start a new sync generation, and return the cursor to read from."""
     with firm_scope(account.firm_id):
         MailAccount.objects.filter(pk=account.pk).update(sync_generation=F("sync_generation") + 1)
         account.refresh_from_db(fields=["history_cursor", "sync_generation", "last_sync_at"])
@@ -134,16 +134,16 @@ def _finish(account: MailAccount) -> None:
 
 
 def _read_history(account: MailAccount, gmail: GmailClient, cursor: int) -> SyncReport:
-    """Read what has changed since the cursor.
+    """Read the history since the cursor, page by page, and apply it.
 
     Raises:
-        MailboxWaits: another sync, of a worker that took this one for dead, has moved the cursor.
+            MailboxWaits: another sync, whose worker took this one for dead, has moved the cursor.
     """
     report = SyncReport()
     page_token: str | None = None
     stands = cursor
     while report.pages == 0 or page_token:
-        # Gmail wants the same start on every page, however far the cursor has come meanwhile.
+        # Gmail wants the same start for every page, even after the cursor was moved.
         page = gmail.history(str(cursor), page_token)
         page_token = page.get("nextPageToken")
         records = page.get("history", [])
@@ -154,7 +154,7 @@ def _read_history(account: MailAccount, gmail: GmailClient, cursor: int) -> Sync
             reached.append(int(page["historyId"]))
         with firm_scope(account.firm_id):
             if cursor_of(account, lock=True) != stands:
-                # Of what that one has applied, this page may be the older half.
+                # The other sync may have applied changes that are newer than this page's.
                 raise MailboxWaits(_OVERTAKEN, seconds=OVERTAKEN_SECONDS)
             apply_changes(account, changes)
             enqueued = enqueue_ingests(account, found)
@@ -165,7 +165,7 @@ def _read_history(account: MailAccount, gmail: GmailClient, cursor: int) -> Sync
 
 
 def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> SyncReport:
-    # Read before listing: what arrives while listing is then found by the next history read.
+    # Read before listing, so that the next history read finds what arrives during the listing.
     history_id = int(gmail.profile()["historyId"])
     recent = _recent(account)
     _set_status(account, SyncStatus.BACKFILLING)
@@ -173,7 +173,7 @@ def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> Syn
     found_out = differences(account, gmail) if seed_cursor else {}
     queries = [" ".join([recent, *(f"-{one}" for one in OWN_LABELS)])]
     if found_out:
-        # What a person labelled while there was no history is not stored either.
+        # Messages that a person labelled while there was no history are not stored either.
         queries.append(f"{recent} {{{' '.join(OWN_LABELS)}}}")
     for found, is_last in _pages(gmail, queries):
         with firm_scope(account.firm_id):
@@ -186,7 +186,7 @@ def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> Syn
 
 
 def _pages(gmail: GmailClient, queries: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
-    """Return the ids on each page of these searches, and whether it is the last of all."""
+    """Yield the ids on each page of these searches, and whether it is the last page of all."""
     for query in queries:
         page_token: str | None = None
         while True:
@@ -201,7 +201,7 @@ def _pages(gmail: GmailClient, queries: Sequence[str]) -> Iterator[tuple[list[st
 def _recent(account: MailAccount) -> str:
     """Return the search for recent mail.
 
-    The window reaches back to the last sync when that is longer ago than the setting.
+    It reaches back to the last sync if that is longer ago than the setting says.
     """
     days = sync_full_days()
     if account.last_sync_at is not None:
@@ -211,7 +211,7 @@ def _recent(account: MailAccount) -> str:
 
 
 def _advance_cursor(account: MailAccount, history_id: int) -> None:
-    """Move the cursor forward; one that is further already stays."""
+    """Move the cursor forward; a cursor that is further already stays."""
     MailAccount.objects.filter(pk=account.pk, history_cursor__lt=history_id).update(
         history_cursor=history_id
     )
@@ -223,9 +223,9 @@ def _has_no_cursor(account: MailAccount) -> bool:
 
 
 def _seed_cursor(account: MailAccount, history_id: int) -> None:
-    """Give the mailbox its first cursor. One that reads history already keeps its own.
+    """Give a mailbox without a cursor its first one.
 
-    A listing may leave out what history holds, so it must not carry a cursor past it.
+    An existing cursor stays, because a listing may lack what the history before it still holds.
     """
     MailAccount.objects.filter(pk=account.pk, history_cursor=None).update(
         history_cursor=history_id, sync_status=SyncStatus.NORMAL, last_sync_at=Now()

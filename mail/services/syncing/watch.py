@@ -1,4 +1,4 @@
-"""Watches: Gmail publishes that a mailbox has changed, for a week at most, then it must be asked anew."""
+"""Renews watches, by which Gmail publishes a mailbox's changes for a week at most."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE, Actor
 from tenants.scope import all_firms, firm_scope
 
-# Without SENT and DRAFT, mail that its owner sends would be noticed by the next scheduled sync alone.
+# Without SENT and DRAFT, only the next scheduled sync would find mail that the owner sends.
 WATCHED_LABELS = ("INBOX", "SENT", "DRAFT")
 # The labels by which a person asks Mailroom for something.
 WATCHED_OWN_LABELS = (
@@ -41,18 +41,18 @@ def renew_watch(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
     """Have Gmail publish the mailbox's changes for another week, and return the job's result.
 
     Raises:
-        GmailError: Gmail refused; the mailbox's page says so until a renewal succeeds.
+            GmailError: Gmail refused; the mailbox's page shows it until a renewal succeeds.
     """
     topic = pubsub_topic()
     if not topic:
         return {"skipped": True, "reason": "GMAIL_PUBSUB_TOPIC is not set"}
     try:
-        # Gmail refuses a watch that names a label which somebody has deleted.
+        # Refreshed first, because Gmail refuses a watch that names a deleted label.
         refresh_labels(account, gmail)
         own = (known_label_id(account, label) for label in WATCHED_OWN_LABELS)
         answer = gmail.watch(topic, [*WATCHED_LABELS, *(label for label in own if label)])
     except GmailError as error:
-        # Another job renews the token: this one comes back in a moment.
+        # Another job is refreshing the token, so this is no failure: the job is retried soon.
         if error.reason != REFRESH_IN_PROGRESS:
             _note_failure(account, error)
         raise
@@ -75,14 +75,14 @@ def _note_failure(account: MailAccount, error: GmailError) -> None:
 
 
 def warn_of_lapse(account: MailAccount) -> None:
-    """Log that nothing tells Mailroom of the mailbox's changes; its scheduled syncs still find them."""
+    """Log that Gmail does not publish the mailbox's changes, which scheduled syncs still find."""
     if pubsub_topic() and is_lapsed(account):
         expired = account.watch_expires_at and account.watch_expires_at.isoformat()
         _log.warning("mail.watch_lapsed", account_id=str(account.pk), expired_at=expired)
 
 
 def is_lapsed(account: MailAccount) -> bool:
-    """Say whether Gmail no longer, or not yet, publishes the mailbox's changes."""
+    """Say whether Gmail does not publish the mailbox's changes, no longer or not yet."""
     return account.watch_expires_at is None or account.watch_expires_at <= timezone.now()
 
 
@@ -109,7 +109,7 @@ def renew_watch_now(account: MailAccount, *, reason: str = "", by: Actor = SERVI
 def count_watches() -> dict[str, int]:
     """Count the watches of all connected mailboxes: live, failed (the last renewal), lapsed.
 
-    Nothing where no topic is configured.
+    It is empty if no topic is configured.
     """
     if not pubsub_topic():
         return {}
@@ -126,8 +126,8 @@ def count_watches() -> dict[str, int]:
 
 
 def last_push_age() -> float | None:
-    """Return how many seconds ago the last notification was taken; None before the first."""
+    """Return how many seconds ago the last push was taken; None before the first."""
     with all_firms("metrics carry no firm", reading=True):
-        # Ids are in the order of time.
+        # Ids grow with time.
         last = PushReceipt.objects.order_by("-pk").values_list("received_at", flat=True).first()
     return None if last is None else max((timezone.now() - last).total_seconds(), 0.0)
