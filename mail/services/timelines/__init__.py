@@ -1,1 +1,1 @@
-"""What happened to a message, kept and told in order."""
+"""The history of messages: recorded events, and timelines."""

@@ -1,7 +1,8 @@
-"""Who is written with in a thread: a form may put the messages of several people into one.
+"""Tells the people in a thread apart, because a form may put several people's mail into one.
 
-Gmail threads what comes from one address under one subject, as the inquiries of a contact form do. Who
-asks is then in Reply-To alone; nobody of them may learn what another wrote, or get their answer.
+Gmail puts mail from one address with one subject into one thread, for example the inquiries of a
+contact form. Then only Reply-To names the person who asks; none of them may learn what another
+wrote, or get another's answer.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from collections.abc import Iterable, Sequence
 from mail.models import Message
 from mail.services.sending.compose import answered_addresses
 
-# As many messages of a thread are looked at; Gmail begins a new thread after as many.
+# How many messages of a thread are read; Gmail begins a new thread after as many.
 MOST_OF_A_THREAD = 100
 
 
 def who_asks(message: Message, own: frozenset[str]) -> frozenset[str]:
-    """Return the addresses that the message asks to answer; the owner's own only where no other is."""
+    """Return the addresses that the message asks to answer; the owner's own only if no other is."""
     asking = frozenset(one.key for one in answered_addresses(message))
     return asking - own or asking
 
@@ -27,7 +28,8 @@ def of_same_correspondent(
 ) -> list[Message]:
     """Return the thread's messages in their order, without those of others who use the same form.
 
-    That is one where the same sender asks to answer different people; elsewhere all are returned.
+    A thread is a form's if messages of one sender ask to answer different people; of any other
+    thread all messages are returned.
     """
     thread = list(messages)
     if not _is_shared(thread, own):
@@ -41,9 +43,9 @@ def of_same_correspondent(
 def outline_with_target(
     target: Message, outline: Sequence[Message], own: frozenset[str]
 ) -> Sequence[Message]:
-    """Return the same of messages that are loaded in outline. Must run in the firm's scope.
+    """Return the same for messages with only an outline loaded. Must run in the firm's scope.
 
-    Where the message asks to answer its sender, all are returned.
+    If the message asks to answer its sender, all are returned.
     """
     if who_asks(target, own) == {target.sender_address.lower()}:
         return outline

@@ -1,4 +1,4 @@
-"""Keeps what happened to mail."""
+"""Records what happened to mail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from interfaces.correlation import current_correlation_id
 from mail.models import EventType, MailAccount, MailEvent, MailThread, Message
 
-# What of an event's detail is for readers of the mailbox alone: what labels it has tells much.
+# Details that only readers of the mailbox may see, because its labels reveal much.
 LABEL_CHANGES = ("labels_added", "labels_removed")
 
 
@@ -39,7 +39,7 @@ def record_event(
 def record_events(
     event_type: EventType, account: MailAccount, about: Iterable[tuple[Message, dict[str, Any]]]
 ) -> None:
-    """Add an event for each message, with its detail, as `record_event` does for one."""
+    """Add an event for each message, as `record_event` does for one."""
     correlation_id = current_correlation_id() or ""
     MailEvent.objects.bulk_create(
         [
@@ -58,5 +58,5 @@ def record_events(
 
 
 def open_detail(event: MailEvent) -> dict[str, Any]:
-    """Return what everybody of the firm may know of an event's detail."""
+    """Return the part of an event's detail that every member of the firm may see."""
     return {key: value for key, value in event.detail.items() if key not in LABEL_CHANGES}

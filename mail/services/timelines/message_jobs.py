@@ -1,4 +1,4 @@
-"""The jobs that have to do with one message."""
+"""Finds the jobs that have to do with one message."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jobs.queries.filters import CLOCK_MARGIN
 from jobs.queries.lists import job_rows
 from mail.models import Message
 
-# Of the firm's jobs since the message came so many are searched, and so many are found.
+# How many of the firm's jobs since the message came are searched, and how many are returned.
 JOBS_SEARCHED = 20_000
 MOST_FOUND = 200
 MOST_ANCESTORS = 20
-# Where a job of the message names it in its payload.
+# The payload fields in which a job may name the message or one of its rows.
 _NAMES = ("message_id", "gmail_message_id", "action_id", "original_action_id", "outbound_id")
 
 
@@ -28,7 +28,7 @@ def jobs_of(
     row_ids: Collection[UUID],
     correlation_ids: Collection[str],
 ) -> Iterable[JobQueue]:
-    """Return the jobs named, those they come from, and those about the message or one of the rows."""
+    """Return the named jobs, their ancestors, and jobs about the message or one of the rows."""
     jobs = {job.pk: job for job in _jobs_about(message, row_ids, correlation_ids)}
     wanted = set(named)
     for _ in range(MOST_ANCESTORS):
@@ -46,7 +46,7 @@ def _jobs_about(
 ) -> Iterable[JobQueue]:
     """Return the jobs with these correlation ids that name the message in their payloads.
 
-    No index holds the correlation id: the first jobs of the firm since the message came are read.
+    No index holds the correlation id, so the firm's first jobs since the message came are read.
     """
     if not correlation_ids:
         return ()

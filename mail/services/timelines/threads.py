@@ -1,4 +1,4 @@
-"""A thread's messages in order, and its outline."""
+"""Reads and updates threads: their messages in order, and their outlines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.db.models.functions import Cast
 
 from mail.models import MailThread, Message
 
-# Gmail's labels of what the person, or Gmail, threw away.
+# Gmail's labels of messages that the person, or Gmail, threw away.
 DISCARDING_LABELS: Final = frozenset({"TRASH", "SPAM"})
 
 
@@ -24,7 +24,7 @@ def newest_first(thread: MailThread) -> QuerySet[Message]:
 
 
 def labelled_messages(thread: MailThread) -> list[Message]:
-    """Return the thread's messages, newest first, with nothing read of them but their labels."""
+    """Return the thread's messages, newest first, with only their labels loaded."""
     return list(newest_first(thread).only("firm", "account", "thread", "labels"))
 
 
@@ -39,14 +39,14 @@ def newest_to_answer(newest_first: Iterable[Message]) -> Message | None:
 
 
 def without_discarded(threads: QuerySet[MailThread]) -> QuerySet[MailThread]:
-    """Leave out threads of which all messages are in the trash or among spam.
+    """Leave out threads whose messages are all in the trash or in spam.
 
     Must run in the firm's scope.
     """
     messages = Message.objects.filter(thread=OuterRef("pk")).annotate(
         written_labels=Cast("labels", TextField())
     )
-    # The databases search JSON lists each in its own way, and text alike.
+    # Searched as text, because the databases differ in how they search lists in JSON.
     discarded = Q()
     for label in sorted(DISCARDING_LABELS):
         discarded |= Q(written_labels__contains=f'"{label}"')
@@ -57,7 +57,7 @@ def without_discarded(threads: QuerySet[MailThread]) -> QuerySet[MailThread]:
 
 
 def refresh_threads(threads: Collection[MailThread]) -> None:
-    """Bring locked threads' outlines in line with their messages; one without any is deleted."""
+    """Update locked threads' outlines from their messages; a thread without any is deleted."""
     outlines = Message.objects.filter(thread__in=threads).values_list(
         "thread_id", "internal_date", "gmail_message_id", "subject"
     )

@@ -1,4 +1,4 @@
-"""Everything that happened to one message, in order: for its page, and over REST."""
+"""Everything that happened to one message, in order; for its page, and for REST."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mail.services.actions.undo import why_not_undoable_with
 from mail.services.timelines.events import LABEL_CHANGES, open_detail
 from mail.services.timelines.message_jobs import jobs_of
 
-# Of each kind the newest are shown.
+# The most rows of each kind that are shown, the newest.
 MOST_OF_A_KIND = 200
 
 
@@ -53,7 +53,7 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineEntry:
-    """One thing that happened; `content` quotes the mail and is empty for who may not read it."""
+    """One thing that happened; `content` quotes the mail, and is empty if the reader may not."""
 
     kind: EntryKind
     row: Any
@@ -64,7 +64,7 @@ class TimelineEntry:
     content: str = ""
     correlation_id: str = ""
     job_id: UUID | None = None
-    # Of an action: why it cannot be undone, empty where it can.
+    # For actions only: why the action cannot be undone, empty if it can.
     why_not_undoable: str | None = None
 
 
@@ -116,7 +116,7 @@ def _label_names(message: Message, events: Iterable[MailEvent]) -> dict[str, str
 
 
 def _in_words(values: Mapping[str, object]) -> str:
-    """Return what a row's JSON says, without ids: those are links elsewhere."""
+    """Return the values of a row's JSON as text, without ids, which are links elsewhere."""
     said = {
         name.replace("_", " "): ", ".join(map(str, value)) if isinstance(value, list) else value
         for name, value in values.items()
@@ -154,7 +154,7 @@ def _actions(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
         title = action.get_action_type_display()
         if action.undone_type:
             title = f"{title} of “{ActionType(action.undone_type).label}”"
-        # A rule of the mailbox is for its readers, as its name may be.
+        # Only readers of the mailbox may see its rules, and a rule's name may quote mail.
         named = action.rule is not None and (is_readable or action.rule.account_id is None)
         rule = f"Asked for by the rule “{action.rule.name}”" if named else ""
         yield TimelineEntry(
@@ -266,7 +266,7 @@ _SOURCES: tuple[Source, ...] = (
 
 
 def _jobs(message: Message, entries: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
-    """Yield the jobs that the other entries name, those they come from, and those about the message."""
+    """Yield the jobs that other entries name, their ancestors, and jobs about the message."""
     jobs = jobs_of(
         message,
         named={entry.job_id for entry in entries if entry.job_id is not None},
