@@ -1,4 +1,4 @@
-"""Asks for work on how things stand now, which a job of the same key may be past while it runs."""
+"""Enqueues work on the present state, which a running job with the same key may have read past."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def enqueue_after_running(
     idempotency_key: str | None = None,
     retry_will_do: bool = False,
 ) -> EnqueueResult:
-    """Enqueue a job that begins after this call: at most one waits behind each that has begun.
+    """Enqueue a job that begins after this call; at most one waits behind each job that has begun.
 
-    The one that waits gets this payload; `idempotency_key` is by default the type's. Where
-    `retry_will_do`, one that waits to be tried again is enough: it does the same, from the
+    A job that waits gets this payload; `idempotency_key` is by default the type's. With
+    `retry_will_do`, a job that waits for a retry is enough, because it does the same from the
     beginning. Must run in the firm's scope, in a transaction.
     """
     key = idempotency_key
@@ -30,11 +30,11 @@ def enqueue_after_running(
         )
         if result.created or result.replaced or (retry_will_do and still_waits(result)):
             return result
-        # It has begun, and may be past what this request is about.
+        # The job has begun, and may have passed what this request is about.
         key = f"{job_type}:after:{result.job_id}"
 
 
 def still_waits(result: EnqueueResult) -> bool:
-    """Say whether the job waits, and keep it from being claimed until the caller's commit."""
+    """Say whether the job waits, and lock it so that nobody claims it before the caller commits."""
     waiting = JobQueue.objects.filter(pk=result.job_id, status=Status.PENDING)
     return waiting.select_for_update(no_key=True).first() is not None

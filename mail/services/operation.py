@@ -1,4 +1,4 @@
-"""What operations on rows have in common: the rows as they are stored, locked, and the audit."""
+"""What operations on rows share: the locked rows as they are stored, and the audit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenants.models import FirmOwned
 
 RowType = TypeVar("RowType", bound=FirmOwned)
 
-# Every other row is called as its model is.
+# All other models are named in the log by their verbose name.
 _TARGET_TYPES: dict[type[Any], str] = {MailAccount: "mailbox", Action: "mail_action"}
 
 
@@ -25,7 +25,7 @@ def locked_row(row: RowType) -> RowType:
     Raises:
         RowGone: somebody deleted it meanwhile.
     """
-    # Not against rows that refer to it: who adds one may hold what the caller locks next.
+    # `no_key` lets others insert rows that refer to it; they may hold locks that the caller needs.
     locked = type(row).objects.select_for_update(no_key=True)
     stored: RowType | None = locked.filter(pk=row.pk).first()
     if stored is None:
@@ -34,9 +34,9 @@ def locked_row(row: RowType) -> RowType:
 
 
 def locked_ids(rows: QuerySet[Any]) -> list[UUID]:
-    """Lock the rows by their ids' order, as all do who lock several, and return the ids.
+    """Lock the rows in the order of their ids, as everybody who locks several does; return the ids.
 
-    An UPDATE alone locks them in whatever order it meets them. Must run in the firm's scope.
+    An UPDATE alone would lock them in any order. Must run in the firm's scope.
     """
     locked = rows.select_for_update(of=("self",), no_key=True).order_by("pk")
     return list(locked.values_list("pk", flat=True))
@@ -64,7 +64,7 @@ def audit(
 
 
 def target_type(model: type[Any]) -> str:
-    """Return what the audit log calls a row of the model."""
+    """Return the name of the model's rows in the audit log."""
     return _TARGET_TYPES.get(model) or str(model._meta.verbose_name).replace(" ", "_")
 
 

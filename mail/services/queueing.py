@@ -1,8 +1,8 @@
-"""How the mail app's jobs are put into the queue: their keys, locks and priorities.
+"""Enqueues the mail app's jobs: their keys, locks and priorities.
 
-Keys are unique among live jobs. A job that reads a mailbox as it is may be past the point a later
-request is about while it still runs; so the keys of syncs and backfills name the mailbox's sync
-generation, which grows when one starts: at most one waits behind the one that runs.
+Keys are unique among live jobs. But a running job that reads a mailbox may already have read past
+what a later request is about. So the keys of syncs and backfills contain the mailbox's sync
+generation, which grows when one starts: at most one waits behind the running one.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ SYNC_PRIORITY = Priority.HIGH
 LABELS_TYPE = "labels.sync.gmail"
 WATCH_TYPE = "watch.renew.gmail"
 LOST_SNOOZES_TYPE = "unsnooze.lost.gmail"
-# How many messages one job ingests, judges or labels at most, and from how many on that pays.
+# The most messages that one job ingests, judges or labels, and the fewest that are worth a page.
 PAGE = 100
 SMALLEST_PAGE = 5
 
 
 def sync_lock(account_id: UUID) -> str:
-    """Name the lock under which a mailbox is read."""
+    """Return the key of the lock under which a mailbox is synced."""
     return f"gmail-sync:{account_id}"
 
 
 def ingest_lock(account_id: UUID) -> str:
-    """Name the lock under which a mailbox's pages are ingested, so that none is fetched twice."""
+    """Return the lock key for ingesting a mailbox's pages, so that no message is fetched twice."""
     return f"gmail-ingest:{account_id}"
 
 
 def thread_lock(thread_id: UUID) -> str:
-    """Name the lock under which a thread is changed."""
+    """Return the key of the lock under which a thread is changed."""
     return f"gmail-thread:{thread_id}"
 
 
 def lock_of_action(action_id: UUID) -> str:
-    """Name the lock of the thread that the action changes. Must run in the firm's scope."""
+    """Return the lock key of the thread that the action changes. Must run in the firm's scope."""
     thread_id = Action.objects.filter(pk=action_id).values_list("message__thread_id", flat=True)
     found = thread_id.first()
-    # Of an action that is gone there is nothing to keep apart: its job says so and ends.
+    # The job of an action that is gone only says so and ends, so it needs no common lock.
     return thread_lock(found) if found is not None else f"gmail-action:{action_id}"
 
 
@@ -62,9 +62,9 @@ def request_sync(
     history_id: str = "",
     force_full: bool = False,
 ) -> EnqueueResult:
-    """Ask for a sync; requests coalesce into the one that has not started yet.
+    """Request a sync; requests are joined in the one that has not started yet.
 
-    Must run in the firm's scope. `history_id` is what a notification named.
+    Must run in the firm's scope. `history_id` is the one that a push named.
     """
     account.refresh_from_db(fields=["sync_generation"])
     payload: dict[str, object] = {"account_id": account.pk, "history_id": history_id}
@@ -79,9 +79,9 @@ def request_sync(
 
 
 def has_pending_sync(account: MailAccount) -> bool:
-    """Say whether a sync waits that has yet to start reading. Must run in the firm's scope.
+    """Say whether a sync waits that has not started reading. Must run in the firm's scope.
 
-    Also one that failed and will be tried again, which `sync_key` no longer names.
+    A sync that failed and will be retried counts, too, although `sync_key` no longer names it.
     """
     pending = JobQueue.objects.filter(
         category=Category.SYNC,
@@ -95,7 +95,7 @@ def has_pending_sync(account: MailAccount) -> bool:
 
 
 def sync_key(account: MailAccount, job_type: str, *, force_full: bool = False) -> str:
-    """Name the one sync of this kind that may wait, as far as the account's row says."""
+    """Return the key of the one sync of this kind that may wait, by the account's generation."""
     kind = "sync:full" if force_full else job_type
     return f"{kind}:{account.pk}:{account.sync_generation}"
 
@@ -110,18 +110,18 @@ def request_label_sync(account: MailAccount) -> EnqueueResult:
 
 
 def request_watch(account: MailAccount) -> None:
-    """Have the mailbox watched, where a topic is configured. Must run in the firm's scope."""
+    """Have the mailbox watched, if a topic is configured. Must run in the firm's scope."""
     if pubsub_topic():
         _request_anew(WATCH_TYPE, account)
 
 
 def request_lost_snoozes(account: MailAccount) -> None:
-    """Have snoozed mail brought back that no snooze will bring back. Must run in the firm's scope."""
+    """Have lost snoozed mail brought back to the inbox. Must run in the firm's scope."""
     _request_anew(LOST_SNOOZES_TYPE, account)
 
 
 def request_backfill(account: MailAccount, *, query: str | None = None) -> EnqueueResult:
-    """Ask for everything `query` finds (None: all inbox and sent mail), however old.
+    """Request all mail that `query` finds, however old; without one, all inbox and sent mail.
 
     Must run in the firm's scope.
     """
@@ -134,7 +134,7 @@ def request_backfill(account: MailAccount, *, query: str | None = None) -> Enque
 def enqueue_next_page(
     account: MailAccount, *, query: str | None, page_token: str, history_id: str
 ) -> None:
-    """Go on with a backfill at its next page."""
+    """Continue a backfill at its next page."""
     _enqueue_backfill(
         account, query=query, page_token=page_token, history_id=history_id, part=page_token
     )
@@ -143,7 +143,7 @@ def enqueue_next_page(
 def _enqueue_backfill(
     account: MailAccount, *, query: str | None, page_token: str | None, history_id: str, part: str
 ) -> EnqueueResult:
-    # Queries and page tokens have no length limit, keys have one.
+    # A digest, because queries and page tokens may be longer than keys.
     digest = hashlib.sha256(f"{part}\n{query}".encode()).hexdigest()[:32]
     return enqueue(
         "backfill.gmail",
@@ -159,7 +159,7 @@ def _enqueue_backfill(
 
 
 def enqueue_ingests(account: MailAccount, gmail_message_ids: Iterable[str]) -> int:
-    """Enqueue what is not stored yet, many by the page; return for how many that made jobs.
+    """Enqueue the messages that are not stored yet, many by the page; return how many got jobs.
 
     Must run in the firm's scope.
     """
@@ -178,7 +178,7 @@ def enqueue_ingests(account: MailAccount, gmail_message_ids: Iterable[str]) -> i
             EnqueueSpec(
                 "ingest.page.gmail",
                 {"account_id": account.pk, "gmail_message_ids": page},
-                # Behind mail that arrives by itself: a page is what was there before.
+                # After mail that arrives by itself, because pages hold older mail.
                 priority=Priority.NORMAL,
             )
             for page in pages
@@ -189,7 +189,7 @@ def enqueue_ingests(account: MailAccount, gmail_message_ids: Iterable[str]) -> i
 
 
 def enqueue_each_ingest(account: MailAccount, gmail_message_ids: Iterable[str]) -> int:
-    """Enqueue a job for each message; return how many that made. Must run in the firm's scope."""
+    """Enqueue a job for each message; return how many are new. Must run in the firm's scope."""
     results = enqueue_many(
         [
             EnqueueSpec(
@@ -213,7 +213,7 @@ def about_message(message: Message) -> dict[str, object]:
 
 
 def request_activation(account: MailAccount) -> EnqueueResult:
-    """Have Mailroom's labels made, and decisions of the last days shown in Gmail.
+    """Have Mailroom's labels created, and decisions of the last days shown in Gmail.
 
     Must run in the firm's scope.
     """
@@ -221,9 +221,10 @@ def request_activation(account: MailAccount) -> EnqueueResult:
 
 
 def enqueue_relabels(threads: Iterable[MailThread], asked_by: UUID) -> int:
-    """Have the threads' decisions shown in Gmail, once for each job that asks; return how many jobs that made.
+    """Have the threads' decisions shown in Gmail, once for each asking job; return how many jobs.
 
-    Must run in the firm's scope. What an earlier one asked for may be past the mailbox's mode.
+    Must run in the firm's scope. Jobs of earlier requests are not enough, because they may have
+    read the mailbox's mode before it changed.
     """
     results = enqueue_many(
         [
@@ -240,7 +241,7 @@ def enqueue_relabels(threads: Iterable[MailThread], asked_by: UUID) -> int:
 
 
 def enqueue_action(action: Action, thread_id: UUID) -> EnqueueResult:
-    """Have the action executed, and note its job. Must run in the firm's scope."""
+    """Have the action executed, and store its job's id. Must run in the firm's scope."""
     result = enqueue(
         "action.gmail",
         {"account_id": action.account_id, "action_id": action.pk},
@@ -254,7 +255,7 @@ def enqueue_action(action: Action, thread_id: UUID) -> EnqueueResult:
 def enqueue_rule(
     rule: Rule, account: MailAccount, *, days: int, before: UUID | None = None
 ) -> EnqueueResult:
-    """Have the rule's actions done on the mailbox's mail of the last days, older than `before`.
+    """Have the rule's actions applied to the mailbox's mail of the last days, older than `before`.
 
     Must run in the firm's scope.
     """
@@ -268,7 +269,7 @@ def enqueue_rule(
 def enqueue_label_page(actions: Sequence[Action]) -> None:
     """Have first labels put on messages, many by the page. Must run in the firm's scope.
 
-    Their threads carry no other label of a category.
+    The threads must have no other label of a category.
     """
     if len(actions) < SMALLEST_PAGE:
         for action in actions:
@@ -290,6 +291,6 @@ def enqueue_label_page(actions: Sequence[Action]) -> None:
 
 
 def note_job(action: Action, result: EnqueueResult) -> None:
-    """Keep which job will execute the action."""
+    """Store the id of the job that will execute the action."""
     action.job_id = result.job_id
     Action.objects.filter(pk=action.pk).update(job_id=result.job_id)

@@ -1,4 +1,4 @@
-"""Sends several things in one job, each of them once, whichever fails."""
+"""Sends several things in one job, each of them once, even if others fail."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobs.execution.context import JobContext
 
 
 def send_each_once(ctx: JobContext, sendings: Mapping[str, Callable[[], None]]) -> None:
-    """Send each by its name, also where one before failed, once in the job's life.
+    """Send each thing by its name, once in the job's life, even if one before failed.
 
     Raises:
         HandlerError, OSError: the first failure.
@@ -22,7 +22,7 @@ def send_each_once(ctx: JobContext, sendings: Mapping[str, Callable[[], None]]) 
             if isinstance(error, Cancel):
                 raise
             failures.append(error)
-    # One that may work later goes first: with the other, nothing would be tried again.
+    # A temporary failure is raised first, because after a Fatal the job would not be retried.
     failures.sort(key=lambda error: isinstance(error, Fatal))
     if failures:
         raise failures[0]

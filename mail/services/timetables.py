@@ -1,4 +1,4 @@
-"""The dates of reminders and of agents' schedules: what changes them, and what is wrong with them."""
+"""The dates of reminders and agent schedules: changed and checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATES = tuple(DEFAULTS)
 def merged(
     before: Mapping[str, Any], settings: Mapping[str, Any], *, plans: bool
 ) -> dict[str, Any]:
-    """Return all settings; a new timetable makes its own next date where none is given."""
+    """Return all settings; a new timetable without a given date computes its own next date."""
     found = {**before, **settings}
     repeats = found["cron"] or found["interval_seconds"] is not None
     if plans and repeats and "due_at" not in settings:
@@ -32,7 +32,7 @@ def merged(
 
 
 def plan(row: RecurringRow) -> list[dict[str, str]]:
-    """Give the row its first date where it has none, and return what is wrong with its dates."""
+    """Give the row its first date if it has none, and return the faults of its dates."""
     row.cron = row.cron or None
     now = timezone.now()
     try:
