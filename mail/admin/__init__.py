@@ -1,4 +1,4 @@
-"""Mail in the admin: accounts, labels, mail, and what was decided, done, asked and sent."""
+"""The admin pages of mail."""
 
 from mail.admin import (
     account,

@@ -139,7 +139,7 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
     other_addresses = column("Aliases", lambda account: ", ".join(account.aliases) or "-")
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
-        """Compare roles; some operations are the owner's, or of who may stand in for the owner."""
+        """Compare roles; some operations are only for the owner, or for a role that stands in."""
         if isinstance(operation, MailboxOperation) and operation.for_owner and row is not None:
             if row.owner_id is not None and row.owner_id == request.user.pk:
                 return access_in(request).may(Role.VIEWER, row.firm_id)
@@ -148,14 +148,14 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         return super().may(request, operation, row)
 
     def lock_row(self, row: Any) -> Any:
-        """Lock it with the other firms' rows of the mailbox: an operation may look at those, too."""
+        """Lock all firms' rows of the mailbox, because an operation may read other firms', too."""
         lock_mailbox(row)
         return super().lock_row(row)
 
     def respond(
         self, request: HttpRequest, operation: Operation, row: Any, made: Any
     ) -> HttpResponse:
-        """Send who connects a mailbox to Google's consent page."""
+        """Redirect somebody who connects a mailbox to Google's consent page."""
         if operation is CONNECT:
             return begin_consent(request, made.pk, None)
         if operation is RECONNECT:
@@ -163,13 +163,13 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         return super().respond(request, operation, row, made)
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the briefing."""
+        """Add the briefing's page."""
         view = self.admin_site.admin_view(self.briefing_view)
         own = path("<path:object_id>/briefing/", view, name=self.url_name("briefing"))
         return [own, *super().get_urls()]
 
     def briefing_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show a reader of the mailbox what is before its person."""
+        """Show the briefing to a reader of the mailbox."""
         account: Any = self.get_object(request, object_id)
         with firm_scope(account.firm_id):
             if not may_read(request.user.pk, account):
@@ -178,17 +178,17 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
 
     @display(description="Connection", label=CONNECTION_LABELS)
     def link(self, account: MailAccount) -> tuple[str, str]:
-        """Return whether Gmail lets Mailroom in."""
+        """Return the mailbox's connection."""
         return account.connection, account.get_connection_display()
 
     @display(description="Mode")
     def may_do(self, account: MailAccount) -> str:
-        """Return what Mailroom may do there."""
+        """Return the mailbox's mode, or how it is paused."""
         if account.paused_by:
             return account.get_paused_by_display()
         return account.get_mode_display()
 
     @display(description="Sync", label=SYNC_STATUS_LABELS)
     def state(self, account: MailAccount) -> tuple[str, str]:
-        """Return the state of its sync."""
+        """Return the state of the mailbox's sync."""
         return account.sync_status, account.get_sync_status_display()

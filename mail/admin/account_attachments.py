@@ -1,4 +1,4 @@
-"""Whether a mailbox's attachments are read, in the admin."""
+"""The operation that switches the reading of a mailbox's attachments."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tenants.models import Role
 
 
 class AttachmentsForm(OptionalReasonForm):
-    """Whether they are read."""
+    """Whether attachments are read."""
 
     read = forms.BooleanField(required=False, label="Read attachments of new mail")
     field_order = ["read", "reason"]
 
     def prepare(self, request: HttpRequest, row: MailAccount) -> None:
-        """Start from the switch as it is."""
+        """Set the current value."""
         super().prepare(request, row)
         self.initial["read"] = row.read_attachments
 
 
 def attachments_text(account: MailAccount) -> str:
-    """Return whether attachments are read, and whose switch is against it."""
+    """Return whether attachments are read, and whether the setting for all is off."""
     if not reads_attachments():
         return "Not read: READ_ATTACHMENTS is off for all"
     return "Read" if account.read_attachments else "Not read"

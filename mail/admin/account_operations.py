@@ -1,4 +1,4 @@
-"""What people do with mailboxes in the admin: connect, sync, switch, pause, grant, disconnect."""
+"""Operations on mailboxes in the admin: connect, switch modes, pause, grant, disconnect."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ MAX_KEEP_DAYS = 3650
 class MailboxOperation(Operation):
     """An operation that calls a service of the mail app."""
 
-    # Whether it is for the mailbox's owner, or who may take the owner's place: "admin" or nobody.
+    # Whether only the owner may do it, or somebody with the role `stand_in`, which may be empty.
     for_owner: bool = False
     stand_in: str = ""
 
     def run(self, row: Any, answers: Any, by: Any) -> Any:
-        """Perform it.
+        """Call the service.
 
         Raises:
             OperationRefused: the service refuses it.
@@ -53,13 +53,13 @@ class MailboxOperation(Operation):
 
 
 class ConnectForm(SingleFirmForm):
-    """The firm that the mailbox is connected in."""
+    """The firm in which the mailbox is connected."""
 
     role = CONNECT_ROLE
 
 
 class DisconnectForm(ReasonForm):
-    """What becomes of the mail that is stored."""
+    """What happens to the stored mail."""
 
     keep = forms.ChoiceField(
         label="Stored mail",
@@ -72,7 +72,7 @@ class DisconnectForm(ReasonForm):
     field_order = ["keep", "keep_days", "reason"]
 
     def clean(self) -> dict[str, Any]:
-        """Return the days as a number; 0 deletes now."""
+        """Return the days as a number; 0 means now."""
         answers = self.cleaned_data
         if answers.pop("keep", "days") == "now":
             answers["keep_days"] = 0
@@ -94,7 +94,7 @@ class FollowUpsForm(OptionalReasonForm):
     field_order = ["days", "reason"]
 
     def prepare(self, request: HttpRequest, row: MailAccount) -> None:
-        """Start from the days as they are."""
+        """Set the current number of days."""
         super().prepare(request, row)
         self.initial["days"] = row.follow_up_days
 
@@ -106,14 +106,14 @@ class MemberForm(OptionalReasonForm):
     field_order = ["user", "reason"]
 
     def prepare(self, request: HttpRequest, row: MailAccount) -> None:
-        """Offer the firm's members but the owner."""
+        """Offer the firm's members without the owner."""
         members = Membership.objects.filter(firm_id=row.firm_id).values("user_id")
         people = get_user_model().objects.filter(pk__in=members).exclude(pk=row.owner_id or 0)
         self.fields["user"].queryset = people.order_by("pk")  # type: ignore[attr-defined]
 
 
 class ReaderForm(MemberForm):
-    """Somebody who was granted the mail."""
+    """A person who has a grant to read the mail."""
 
     def prepare(self, request: HttpRequest, row: MailAccount) -> None:
         """Offer those who have a grant."""

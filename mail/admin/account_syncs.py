@@ -1,4 +1,4 @@
-"""What people have read from Gmail in the admin: changes, recent mail, labels; and the watch."""
+"""Operations that read from Gmail in the admin: changes, recent mail, labels; and the watch."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
     done = age_column("Executed", "executed_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Fetch the name of each action's label, as `label_name`."""
+        """Annotate each action with the name of its label, as `label_name`."""
         labels = MailLabel.objects.filter(
             account=OuterRef("account"), gmail_label_id=OuterRef("label_id")
         )
@@ -120,7 +120,7 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
 
     @display(description="Label")
     def label(self, action: Action) -> str:
-        """Return the label of a label action: what labels a private mailbox has tells much."""
+        """Return a label action's label to readers only: a private mailbox's labels reveal much."""
         label = action.parameters.get("label", "")
         name = action.label_name or label  # type: ignore[attr-defined]  # annotated
         return str(if_readable(action, name)) if label else ""
@@ -142,7 +142,7 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
 
     @display(description="Because of")
     def reason(self, action: Action) -> SafeString | str:
-        """Return a link to the decision that asked for it."""
+        """Return a link to the decision that led to the action."""
         return decision_link(action.decision)
 
     @display(description="Before")
@@ -152,7 +152,7 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
 
     @display(description="Undo hint")
     def undo(self, action: Action) -> SafeString | str:
-        """Return what undoing it would change."""
+        """Return what the action changed, which its undo takes back."""
         return if_readable(action, json_block(action.undo_hint))
 
     @display(description="Job")

@@ -80,7 +80,7 @@ class ProfileForm(OperationForm):
 
 
 class NewProfileForm(SingleFirmForm, ProfileForm):
-    """Whose the new profile is, and its settings."""
+    """The new profile's firm and settings."""
 
     role = Role.ADMIN
     field_order = ("firm", *ProfileForm.base_fields)

@@ -1,4 +1,4 @@
-"""Runs of agents in the admin: what each did, step by step."""
+"""Agent runs in the admin: what each did, step by step."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AgentRunAdmin(ContentAdmin):
 
     @display(description="Status", label=RUN_STATUS_LABELS)
     def state(self, run: AgentRun) -> tuple[str, str]:
-        """Return how far it got."""
+        """Return the status."""
         return run.status, run.get_status_display()
 
     @display(description="Message")
@@ -53,10 +53,10 @@ class AgentRunAdmin(ContentAdmin):
 
     @display(description="It says")
     def said(self, run: AgentRun) -> str:
-        """Return its final message, which may quote the mail."""
+        """Return the run's final message, which may quote the mail."""
         return str(if_readable(run, run.final_message) or "-")
 
     @display(description="It did")
     def did(self, run: AgentRun) -> SafeString | str:
-        """Return the calls of tools with their results."""
+        """Return the tool calls with their results."""
         return json_block(if_readable(run, run.steps))

@@ -1,4 +1,4 @@
-"""Agents' schedules in the admin; those of a mailbox are for its readers."""
+"""Agent schedules in the admin; a mailbox's schedules are shown to its readers only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AgentScheduleForm(TimetableFields):
     enabled = forms.BooleanField(required=False, initial=True)
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Offer mailboxes that the user may read, and start from the schedule as it is."""
+        """Offer mailboxes that the user may read, and set the current values."""
         super().prepare(request, row)
         profiles = AgentProfile.objects.order_by("name", "pk")
         if row is not None:
@@ -58,7 +58,7 @@ class AgentScheduleForm(TimetableFields):
 
 
 class _PersonField(OperationForm):
-    """For whom a new schedule is."""
+    """On whose behalf a new schedule runs."""
 
     personal = forms.BooleanField(
         required=False,
@@ -74,7 +74,7 @@ _FIELDS = (
 
 
 class NewAgentScheduleForm(NewScopedForm, AgentScheduleForm, _PersonField):
-    """In which firm the new schedule is, and its settings."""
+    """The new schedule's firm and settings."""
 
     field_order = ("firm", *_FIELDS, "personal")
 
@@ -92,7 +92,7 @@ def _create(*, firm: Firm, by: Any, personal: bool, **settings: Any) -> AgentSch
 
 
 def _change(row: AgentSchedule, *, by: Any, **settings: Any) -> AgentSchedule:
-    # Its new mailbox may be another person's.
+    # Checked again, because the new mailbox may be another person's.
     may_make(row.firm, settings["account_id"], by)
     return schedules.change_agent_schedule(row, by=by, **settings)
 
@@ -145,7 +145,7 @@ def _prompt(row: AgentSchedule) -> SafeString:
 
 @admin.register(AgentSchedule)
 class AgentScheduleAdmin(ScopedAdmin):
-    """When agents run by themselves."""
+    """The schedules by which agents run."""
 
     list_operations = (NEW,)
     operations = OPERATIONS

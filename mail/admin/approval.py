@@ -1,4 +1,4 @@
-"""Approvals in the admin: what waits for a yes, and the yes or no."""
+"""Approvals in the admin: what is asked, and how it was decided."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _report(approval: Approval) -> str:
 
 @admin.register(Approval)
 class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
-    """Questions that dangerous actions and messages wait for."""
+    """Approvals for which dangerous actions and messages wait."""
 
     operations = (
         MailboxOperation(
@@ -123,7 +123,7 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
         return super().lock_row(row)
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
-        """Let operators decide who may read the mailbox: they must see what they say yes to."""
+        """Let operators decide if they may read the mailbox: they must see what they approve."""
         if row is None:
             return super().may(request, operation, row)
         return may_decide(row, self.actor(request))
@@ -131,7 +131,7 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
     def respond(
         self, request: HttpRequest, operation: Operation, row: Any, made: Any
     ) -> HttpResponse:
-        """Say so where the decision had no effect."""
+        """Show an error if the decision had no effect."""
         if isinstance(made, Decided) and made.refused:
             messages.error(request, f"Nothing was done. {made.refused}.")
             return HttpResponseRedirect(self.address("change", row.pk))
@@ -139,7 +139,7 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
 
     @display(description="What")
     def asked(self, approval: Approval) -> str:
-        """Return what is asked."""
+        """Return the name of what is asked."""
         return approval.subject
 
     @display(description="Status", label=APPROVAL_STATUS_LABELS)
@@ -149,7 +149,7 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
 
     @display(description="Exactly")
     def facts(self, approval: Approval) -> SafeString | str:
-        """Return what is asked, in full, for a reader."""
+        """Return what is asked in full, for readers of the mailbox."""
         if not approval.is_readable:  # type: ignore[attr-defined]  # annotated
             return PRIVATE
         lines = all_facts_of(approval)

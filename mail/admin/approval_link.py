@@ -1,6 +1,6 @@
-"""`/approvals/TOKEN/`: the page behind the link in an e-mail. It needs no login: the link is signed.
+"""`/approvals/TOKEN/`: the page of the link in an e-mail. It needs no login: the link is signed.
 
-GET only shows, as scanners open every link; what is decided comes by POST.
+GET only shows the approval, because mail scanners open every link; decisions are sent by POST.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DECISIONS = {"approve": approve, "reject": reject}
 @sensitive_variables()
 @require_http_methods(["GET", "HEAD", "POST"])
 def approval_link(request: HttpRequest, token: str) -> HttpResponse:
-    """Show what is asked; decide on POST."""
+    """Show what is asked; on POST, decide."""
     read = read_link(token)
     if read is None:
         raise Http404("no such link")
@@ -74,7 +74,7 @@ def _page(
         approval = rows.get(pk=approval.pk)
         allowed = may_decide(approval, actor)
         waits = approval.status == ApprovalStatus.PENDING and approval.expires_at > timezone.now()
-        # The link needs no login and lies about in a mailbox: what is over it tells no more.
+        # The link needs no login and stays in a mailbox, so a decided approval shows no content.
         shown = allowed and (waits or (decided is not None and not refused))
         context: dict[str, Any] = {
             "approval": approval,
@@ -86,7 +86,7 @@ def _page(
             "allowed": allowed,
         }
         answer = render(request, "mail/approval.html", context, status=status)
-    # The address is the permission: no other site is told it. Without any referrer a browser would
-    # say of the buttons' form that it comes from nowhere, and the form would be refused.
+    # The URL is the permission, so other sites must not get it as a referrer. But without any
+    # referrer a browser would send the form with the origin "null", and Django would refuse it.
     answer.headers["Referrer-Policy"] = "same-origin"
     return answer

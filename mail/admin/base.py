@@ -1,4 +1,4 @@
-"""What the mail pages share: label colours, links, indented JSON."""
+"""What the mail pages share: label colours, links, JSON as text."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ class MailAdmin(TenantAdmin):
 
 
 class ContentAdmin(MailAdmin):
-    """Rows of a mailbox's mail: what it says is for its readers, that it is there for the firm."""
+    """Rows of a mailbox's mail: the firm sees that they exist, only readers see what they say."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Mark the rows that the user may read, as `is_readable`."""
+        """Annotate the rows with whether the user may read them, as `is_readable`."""
         rows: QuerySet[Any] = super().get_queryset(request)
         is_readable = Case(When(_readable_by(request), then=True), default=False)
         marked: QuerySet[Any] = rows.annotate(is_readable=is_readable)
@@ -90,7 +90,7 @@ class ContentAdmin(MailAdmin):
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Model:
-        """Return the row; a message or thread is called by its subject, not by Gmail's id."""
+        """Return the row; the page of a message or thread is named by its subject."""
         found: Any = super().get_object(request, object_id, from_field)
         if isinstance(found, Message | MailThread):
             found.page_name = if_readable(found, subject_line(found.subject))  # type: ignore[union-attr]
@@ -99,7 +99,7 @@ class ContentAdmin(MailAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Search readable rows only: a hit would tell what the others say."""
+        """Search readable rows only, because a hit in other rows would reveal what they say."""
         if search_term.strip():
             queryset = queryset.filter(_readable_by(request))
         found: tuple[QuerySet[Any], bool] = super().get_search_results(
@@ -116,19 +116,19 @@ def _readable_by(request: HttpRequest) -> Q:
 
 
 def if_readable(row: Any, text: T) -> T | str:
-    """Return the text for a reader of the row's mailbox, and a stand-in for everybody else."""
+    """Return the text if the user may read the row's mailbox, otherwise a placeholder."""
     return text if row.is_readable else PRIVATE
 
 
 def subject_line(subject: str) -> str:
-    """Return a subject to fit a list, with a stand-in when there is none."""
+    """Return a subject cut to fit a list, or a placeholder if there is none."""
     if not subject:
         return "(no subject)"
     return subject if len(subject) <= SUBJECT_LENGTH else f"{subject[: SUBJECT_LENGTH - 1]}…"
 
 
 def message_link(message: Message | None, *, is_readable: bool) -> SafeString | str:
-    """Return a link to the message's page, a dash for no message."""
+    """Return a link to the message's page, a dash if there is no message."""
     if message is None:
         return "-"
     text = subject_line(message.subject) if is_readable else PRIVATE
@@ -136,17 +136,17 @@ def message_link(message: Message | None, *, is_readable: bool) -> SafeString | 
 
 
 def decision_link(decision: Decision | None) -> SafeString | str:
-    """Return a link to the decision's page, a dash for no decision."""
+    """Return a link to the decision's page, a dash if there is no decision."""
     return "-" if decision is None else link(_address("decision", decision.pk), decision)
 
 
 def action_link(action: Action | None) -> SafeString | str:
-    """Return a link to the action's page, a dash for no action."""
+    """Return a link to the action's page, a dash if there is no action."""
     return "-" if action is None else link(_address("action", action.pk), action)
 
 
 def outbound_link(outbound: OutboundMessage | None) -> SafeString | str:
-    """Return a link to the page of a message to send, a dash for none."""
+    """Return a link to the outbound message's page, a dash if there is none."""
     return "-" if outbound is None else link(_address("outboundmessage", outbound.pk), outbound)
 
 
@@ -155,12 +155,12 @@ def _address(model: str, row_id: UUID) -> str:
 
 
 def job_link(job_id: UUID | None) -> SafeString | str:
-    """Return a link to a job's page, a dash for no job."""
+    """Return a link to a job's page, a dash if there is no job."""
     return "-" if job_id is None else link(job_url(job_id), job_id)
 
 
 def json_block(value: object) -> SafeString | str:
-    """Return indented JSON data; a dash for none."""
+    """Return JSON data as indented text, a dash if there are none."""
     if value in (None, {}, []):
         return "-"
     return code_block(pretty_json(value))

@@ -27,7 +27,7 @@ Line = dict[str, Any]
 
 
 def briefing_page(request: HttpRequest, account: MailAccount) -> TemplateResponse:
-    """Return the page, for a reader of the mailbox. Must run in the firm's scope."""
+    """Return the briefing's page, for a reader of the mailbox. Must run in the firm's scope."""
     briefing = briefing_of(account)
     context = {
         **admin.site.each_context(request),

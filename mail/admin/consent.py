@@ -1,4 +1,4 @@
-"""The way through Google's consent page: where it starts, and where Google sends people back to."""
+"""Google's consent page: sends a person there, and receives Google's answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Refused(Exception):
 def begin_consent(
     request: HttpRequest, firm_id: int, account: MailAccount | None
 ) -> HttpResponseRedirect:
-    """Send the person to the consent page, and remember in their session what it is for."""
+    """Redirect to the consent page, and store the purpose in the person's session."""
     redirect_uri = oauth_redirect_uri() or request.build_absolute_uri(
         reverse("gmail-oauth-callback")
     )
@@ -61,7 +61,7 @@ def begin_consent(
 @require_GET
 @sensitive_variables()
 def gmail_callback(request: HttpRequest) -> HttpResponseRedirect:
-    """Connect the mailbox that the person has consented to."""
+    """Connect the mailbox for which the person has given consent."""
     try:
         pending = _take_pending(request)
         consent = _take_consent(request, pending)
@@ -75,7 +75,7 @@ def gmail_callback(request: HttpRequest) -> HttpResponseRedirect:
 
 @sensitive_variables()
 def _take_pending(request: HttpRequest) -> dict[str, Any]:
-    """Return what the session remembers, once."""
+    """Return the pending request from the session, and remove it, so that it is used once."""
     pending: dict[str, Any] | None = request.session.pop(SESSION_KEY, None)
     state = request.GET.get("state", "")
     if (

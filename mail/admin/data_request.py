@@ -1,4 +1,4 @@
-"""Exports and erasures in the admin: asked for, followed, downloaded."""
+"""Exports and erasures in the admin: requested, followed, downloaded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATUS_LABELS: dict[str, str] = {
 
 
 class NewRequestForm(SingleFirmForm):
-    """Whose data, and why."""
+    """Whose data are requested, and why."""
 
     role = Role.ADMIN
     field_order = ("firm", "kind", "subject", "reason")
@@ -80,7 +80,7 @@ DOWNLOAD = MailOperation(
 
 @admin.register(DataRequest)
 class DataRequestAdmin(TenantOperationsAdmin, MailAdmin):
-    """Requests for data, the latest first; whom one is about is not shown."""
+    """Data requests, the newest first; the person that one is about is not shown."""
 
     list_operations = (NEW,)
     operations = (DOWNLOAD,)

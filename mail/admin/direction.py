@@ -32,14 +32,14 @@ class DirectionForm(ScopeFields):
     enabled = forms.BooleanField(required=False, initial=True)
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Start from the direction as it is."""
+        """Set the current values."""
         super().prepare(request, row)
         if row is not None:
             self.initial = {name: getattr(row, name) for name in _FIELDS}
 
 
 class NewDirectionForm(NewScopedForm, DirectionForm):
-    """Whose the new direction is, and its settings."""
+    """The new direction's firm and settings."""
 
     field_order = ("firm", *_FIELDS)
 

@@ -1,4 +1,4 @@
-"""The documents in the admin: how far each attachment is, and what it says."""
+"""Documents in the admin: the state of each attachment, and its text."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
     why = column("Why not", lambda document: why_not_read(document)[1] or "-")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
-        """Never fetch the bytes."""
+        """Leave out the bytes, which no page needs."""
         rows: QuerySet[Document] = super().get_queryset(request)
         return with_job_status(rows).defer("content")
 
@@ -68,7 +68,7 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
 
     @display(description="Malware")
     def found(self, document: Document) -> str:
-        """Return what the scanner found: it says something of what the file is."""
+        """Return what the scanner found, for readers only, because it tells what the file is."""
         return str(if_readable(document, document.malware or "-"))
 
     @display(description="SHA-256")
@@ -78,12 +78,12 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
 
     @display(description="Text")
     def body(self, document: Any) -> SafeString | str:
-        """Return what it says."""
+        """Return the attachment's text."""
         if not document.is_readable:
             return PRIVATE
         return code_block(document.text or "(no text)")
 
     @display(description="Message")
     def on(self, document: Any) -> SafeString | str:
-        """Return a link to the message that carries it."""
+        """Return a link to the message with the attachment."""
         return message_link(document.message, is_readable=document.is_readable)

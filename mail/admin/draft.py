@@ -1,4 +1,4 @@
-"""The drafts in the admin: what Mailroom wrote, and what became of it."""
+"""Drafts in the admin: what Mailroom wrote, and how each draft ended."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DRAFT_STATUS_LABELS: dict[str, str] = {
 
 
 class ReworkForm(OperationForm):
-    """What is to be different."""
+    """What the rework should change."""
 
     instruction = forms.CharField(
         required=False,
@@ -107,7 +107,7 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
     job = column("Job", lambda draft: job_link(draft.job_id))
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
-        """Let operators order a rework only of what they may read."""
+        """Let operators order a rework only if they may read the draft."""
         if row is not None and operation.name == "rework":
             readable = may_read(request.user.pk, row.account)
             return readable and super().may(request, operation, row)
@@ -142,12 +142,12 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
 
     @display(description="Instruction")
     def asked(self, draft: Draft) -> SafeString | str:
-        """Return what the person asked of this version."""
+        """Return the person's order for this version."""
         return _block(draft, draft.instruction) if draft.instruction else "-"
 
     @display(description="Message")
     def on(self, draft: Draft) -> SafeString | str:
-        """Return a link to what it answers."""
+        """Return a link to the message that the draft answers."""
         return message_link(draft.message, is_readable=draft.is_readable)  # type: ignore[attr-defined]  # annotated
 
 

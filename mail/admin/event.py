@@ -47,5 +47,5 @@ class MailEventAdmin(ContentAdmin):
 
     @display(description="Details")
     def details(self, row: MailEvent) -> SafeString | str:
-        """Return the details, to a reader of the mailbox with the labels."""
+        """Return the details; changed labels only for a reader of the mailbox."""
         return json_block(row.detail if row.is_readable else open_detail(row))  # type: ignore[attr-defined]  # annotated

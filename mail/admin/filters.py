@@ -51,7 +51,7 @@ EnabledFilter = flag_filter("enabled")
 
 
 class ProposedFilter(ChoiceFilter):
-    """Rules that Mailroom proposes, and those that are somebody's."""
+    """Rules that Mailroom proposes, or rules of people."""
 
     title = "origin"
     parameter_name = "origin"

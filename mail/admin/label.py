@@ -1,4 +1,4 @@
-"""Labels in the admin: what they are for."""
+"""Labels in the admin, and their descriptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tenants.admin.filters import FirmFilter
 
 
 class DescribeForm(OptionalReasonForm):
-    """What people say about a label, as it is and as it should be."""
+    """A label's description, and whether the classifier may choose the label."""
 
     description = TextAnswer(required=False, help_text="What the label is for, to the classifier.")
     available_to_classifier = forms.BooleanField(
@@ -28,7 +28,7 @@ class DescribeForm(OptionalReasonForm):
     field_order = ("description", "available_to_classifier", "reason")
 
     def prepare(self, request: HttpRequest, row: MailLabel) -> None:
-        """Start from what is said now."""
+        """Set the current values."""
         self.initial = {
             "description": row.description,
             "available_to_classifier": row.available_to_classifier,
@@ -70,6 +70,6 @@ class MailLabelAdmin(TenantOperationsAdmin, MailAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Leave out the labels of mailboxes that are private to others: their names tell much."""
+        """Leave out labels of mailboxes that the user may not read: their names reveal much."""
         rows: QuerySet[Any] = super().get_queryset(request)
         return rows.filter(readable(request.user.pk, "account__"))

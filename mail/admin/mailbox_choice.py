@@ -1,4 +1,4 @@
-"""The field of a form by which a mailbox is chosen."""
+"""The form field in which a mailbox is chosen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MailboxChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # generi
         super().__init__(nothing, label="Mailbox", **options)
 
     def offer(self, request: HttpRequest, row: Any) -> None:
-        """Offer those that the user may read, of the row's firm where there is one."""
+        """Offer mailboxes that the user may read, for a row those of its firm."""
         accounts = MailAccount.objects.filter(readable(request.user.pk)).order_by("address")
         self.queryset = accounts if row is None else accounts.filter(firm_id=row.firm_id)
 

@@ -1,4 +1,4 @@
-"""Messages in the admin: as text, and their HTML in a frame where nothing acts."""
+"""Messages in the admin: as text, and their HTML in a frame without scripts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tenants.scope import firm_scope
 
 
 class ReclassifyForm(OptionalReasonForm):
-    """What the thread is."""
+    """The category of the thread."""
 
     field_order = ("category", "reason")
     category = forms.ChoiceField(
@@ -51,7 +51,7 @@ class ReclassifyForm(OptionalReasonForm):
     )
 
 
-# The large columns, which lists do not need.
+# Large columns, which lists do not show.
 LARGE_COLUMNS = ("text", "html", "hidden_text", "headers", "snippet")
 ROWS_SHOWN = 50
 
@@ -100,7 +100,7 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Find what the user may read by address, id or words."""
+        """Find readable messages by address, id or words."""
         found, may_repeat = super().get_search_results(request, queryset, search_term)
         if search_term.strip() and not found.exists():
             ids = find_messages(search_term, readable(request.user.pk, "account__"))
@@ -108,7 +108,7 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
         return found, may_repeat
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the mail, and everything that happened to it."""
+        """Return the mail, and everything that happened to it, for the template."""
         thread = row.thread
         return {
             **super().page_context(request, row),
@@ -129,13 +129,13 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
         }
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the HTML of a mail, for the frame on its page."""
+        """Add the URL of a mail's HTML, which the frame on its page loads."""
         view = self.admin_site.admin_view(self.html_view)
         own = path("<path:object_id>/html/", view, name=self.url_name("html"))
         return [own, *super().get_urls()]
 
     def html_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show a reader the mail as its sender formatted it."""
+        """Show a reader the mail's HTML."""
         message: Any = self.get_object(request, object_id)
         if not message.is_readable:
             raise PermissionDenied
@@ -145,7 +145,7 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
             return html_answer(message.html, remote_images=_wants_images(request))
 
     def subject(self, row: Message) -> str:
-        """Name the message: only its readers get to an operation."""
+        """Return the message's subject for operations, which only its readers get to see."""
         return subject_line(row.subject)
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
@@ -174,12 +174,12 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
 
 
 def _wants_images(request: HttpRequest) -> bool:
-    """Say whether the user asked for remote images, of this one page."""
+    """Say whether the user asked for remote images on this page."""
     return request.GET.get("images") == "1"
 
 
 def _frame(request: HttpRequest, message: Message) -> dict[str, Any]:
-    """Return the address of the frame with the mail's HTML, and whether images are left out of it."""
+    """Return the URL of the frame with the mail's HTML, and whether it leaves images out."""
     images = _wants_images(request)
     address = reverse("admin:mail_message_html", args=[message.pk])
     return {
@@ -190,14 +190,14 @@ def _frame(request: HttpRequest, message: Message) -> dict[str, Any]:
 
 
 def _new_rule_address(request: HttpRequest, message: Message) -> str:
-    """Return the form of a new rule about such mail, for who may read it and make rules."""
+    """Return the URL of the form for a rule about such mail, if the user may use both."""
     if not (message.is_readable and may_make_any(request)):  # type: ignore[attr-defined]  # annotated
         return ""
     return f"{reverse('admin:mail_rule_new')}?{urlencode({'message': message.pk})}"
 
 
 def _break_glass_address(request: HttpRequest, message: Message) -> str:
-    """Return the page on which the user may get to read it all the same."""
+    """Return the URL of the break-glass page, if the user is an admin of the firm."""
     if not access_in(request).may(Role.ADMIN, message.firm_id):
         return ""
     return reverse("admin:mail_mailaccount_break-glass", args=[message.account_id])
@@ -212,7 +212,7 @@ def _label_names(message: Message) -> list[str]:
 
 
 def _attachments(message: Message) -> list[tuple[Any, Any, str]]:
-    """Return the attachments, each with its document, if it is read, and the colour of its status."""
+    """Return the attachments, each with its document (if any) and the colour of its status."""
     rows = with_job_status(message.documents.defer("content", "text"))
     documents = {one.attachment_id: one for one in rows}
     for one in documents.values():

@@ -1,4 +1,4 @@
-"""The HTML of a mail, for the sandboxed frame on its page: made harmless, and under a policy of its own."""
+"""Serves a mail's HTML for the sandboxed frame on its page: sanitized, with its own policy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from mail.text.html_tokens import Tag, tokens
 from mail.text.sanitize import sanitize_html
 
-# Links open beside the admin; nothing else leaves the frame, and nothing in it acts.
+# Links open outside the frame; nothing else leaves it, and no script or form in it works.
 POLICY: Final = (
     "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; "
     "style-src 'unsafe-inline'; img-src {images}; base-uri 'none'; form-action 'none'; "
@@ -19,8 +19,8 @@ POLICY: Final = (
 
 
 def has_remote_images(html: str) -> bool:
-    """Say whether the mail shows images that lie elsewhere: fetching them tells the sender."""
-    # In one pass: a search by pattern takes hours for a mail of unclosed tags.
+    """Say whether the mail has remote images; fetching them tells the sender that it is read."""
+    # Tokens are read in one pass, because a regular expression may take hours on unclosed tags.
     return any(
         isinstance(token, Tag)
         and token.name == "img"
@@ -30,7 +30,7 @@ def has_remote_images(html: str) -> bool:
 
 
 def html_answer(html: str, *, remote_images: bool) -> HttpResponse:
-    """Return the mail as a page of its own; without `remote_images` it fetches nothing."""
+    """Return the mail's HTML as a page; without `remote_images` it loads nothing from elsewhere."""
     body = sanitize_html(html, remote_images=remote_images)
     answer = HttpResponse(render_to_string("admin/mail/message/html.html", {"body": body}))
     images = "data: https:" if remote_images else "data:"

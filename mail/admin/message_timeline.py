@@ -1,4 +1,4 @@
-"""What happened to a message, as its page shows it: with links, colours and what can be undone."""
+"""The timeline on a message's page, with links, colours and undo pages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _EVENT_LABELS: dict[str, str] = {
     EventType.APPROVED: "success",
     EventType.SENT: "success",
 }
-# Events that say nothing that the row they are about does not say.
+# Events that add nothing to the row that they are about.
 _SAID_BY_ROWS = (
     EventType.CLASSIFIED,
     EventType.APPROVAL_ASKED,
@@ -50,7 +50,7 @@ _SAID_BY_ROWS = (
     EventType.DRAFT_CREATED,
     EventType.DRAFT_REWORKED,
 )
-# Kinds whose rows say their status in words.
+# Kinds whose rows have a display name of their status.
 _NAMED_BY_ROWS = (
     EntryKind.ACTION,
     EntryKind.APPROVAL,
@@ -74,7 +74,7 @@ _MODELS: dict[EntryKind, str] = {
 
 @dataclass(frozen=True)
 class ShownEntry:
-    """An entry with its page, the colour of its status, and the page that undoes it, if any."""
+    """A timeline entry with its page, the colour of its status, and its undo page, if any."""
 
     entry: TimelineEntry
     href: str
@@ -83,12 +83,12 @@ class ShownEntry:
 
     @property
     def kind(self) -> str:
-        """What it is, in a word or two."""
+        """The kind, in a word or two."""
         return self.entry.kind.replace("_", " ")
 
     @property
     def status(self) -> str:
-        """The status in words; a decision's source is said elsewhere."""
+        """The status in words; empty for decisions, whose `status` is their source."""
         if self.entry.kind == EntryKind.DECISION:
             return ""
         if self.entry.kind in _NAMED_BY_ROWS:
@@ -97,7 +97,7 @@ class ShownEntry:
 
 
 def shown_timeline(request: HttpRequest, message: Message) -> list[ShownEntry]:
-    """Return what happened to the message, as far as the user may read it."""
+    """Return the message's timeline, with content only if the user may read it."""
     may_undo = access_in(request).may(Role.OPERATOR, message.firm_id)
     is_readable: bool = message.is_readable  # type: ignore[attr-defined]  # annotated
     return [

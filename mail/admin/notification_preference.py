@@ -61,19 +61,19 @@ _FIELDS = tuple(PreferenceForm.base_fields)
 
 
 class NewPreferenceForm(NewScopedForm, PreferenceForm):
-    """In which firm, and the settings."""
+    """The firm, and the settings."""
 
     field_order = ("firm", *_FIELDS)
 
 
 class ChangePreferenceForm(OptionalReasonForm, PreferenceForm):
-    """A preference as it is and as it should be."""
+    """A preference's settings, and the reason of the change."""
 
     no_discord = forms.BooleanField(required=False, label="Remove the Discord webhook")
     field_order = (*_FIELDS, "no_discord", "reason")
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Start from the preference as it is; the webhook stays where nothing is entered."""
+        """Set the current values; if no webhook is entered, the stored one stays."""
         super().prepare(request, row)
         self.initial.update({name: getattr(row, name) for name in preferences.SETTINGS})
         if row.discord_webhook:
@@ -82,7 +82,7 @@ class ChangePreferenceForm(OptionalReasonForm, PreferenceForm):
             del self.fields["no_discord"]
 
     def clean(self) -> dict[str, Any]:
-        """Say "remove" as the service understands it."""
+        """Translate "remove" into the empty webhook that the service expects."""
         answers: dict[str, Any] = super().clean() or self.cleaned_data
         if answers.pop("no_discord", False):
             if answers.get("discord_webhook"):
@@ -183,6 +183,6 @@ class NotificationPreferenceAdmin(PersonalAdmin):
     empty_text = "You are notified by e-mail, at any time."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Show everybody their own, and an admin those of the firm."""
+        """Show people their own preferences, and admins those of their firms."""
         rows: QuerySet[Any] = super().get_queryset(request)
         return preferences.visible(rows, request.user.pk, access_in(request).firms(Role.ADMIN))

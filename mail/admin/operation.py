@@ -1,4 +1,4 @@
-"""Operations of mail's services on the admin's pages."""
+"""Operations of mail's services in the admin."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class MailOperation(Operation):
     role: str = Role.ADMIN
 
     def run(self, row: Any, answers: Any, by: Any) -> Any:
-        """Perform it.
+        """Call the service.
 
         Raises:
-            OperationRefused: the service refuses it, with each fault at its field.
+              OperationRefused: the service refuses it; each fault is shown at its field.
         """
         try:
             return super().run(row, answers, by)
@@ -38,6 +38,6 @@ class MailOperation(Operation):
 
 
 def _sentence(part: str, message: str) -> str:
-    """Return a fault as it stands beside its field; `part` is which part of a JSON value has it."""
+    """Return a fault as a sentence for its field; `part` names the faulty part of a JSON value."""
     said = f"{part}: {message}" if part else capfirst(message)
     return said if said.endswith(".") else f"{said}."

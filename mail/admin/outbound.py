@@ -1,4 +1,4 @@
-"""Messages on their way out, in the admin."""
+"""Outbound messages in the admin."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _seen(outbound: OutboundMessage) -> str:
 
 @admin.register(OutboundMessage)
 class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
-    """What Mailroom sends, and what became of it."""
+    """The messages that Mailroom sends, and their outcomes."""
 
     operations = (
         MailboxOperation(
@@ -130,7 +130,7 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
     job = column("Job", lambda outbound: job_link(outbound.job_id))
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
-        """Let operators send again only what they may read."""
+        """Let operators send a message again only if they may read it."""
         if row is not None and operation.name == "send-again":
             readable = may_read(request.user.pk, row.account)
             return readable and super().may(request, operation, row)
@@ -153,12 +153,12 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
 
     @display(description="From")
     def as_whom(self, outbound: OutboundMessage) -> str:
-        """Return the address it is sent from."""
+        """Return the sender's address."""
         return str(outbound.sender.get("address", "-"))
 
     @display(description="To")
     def everybody(self, outbound: OutboundMessage) -> str:
-        """Return every recipient."""
+        """Return all recipients."""
         return str(if_readable(outbound, ", ".join(outbound.recipients)))
 
     @display(description="Text")
@@ -171,10 +171,10 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
 
     @display(description="Files")
     def files(self, outbound: OutboundMessage) -> str:
-        """Return the names of its attachments."""
+        """Return the names of the attachments."""
         return str(if_readable(outbound, ", ".join(outbound.filenames) or "-"))
 
     @display(description="Message")
     def on(self, outbound: OutboundMessage) -> SafeString | str:
-        """Return a link to what it answers or forwards."""
+        """Return a link to the message that it answers or forwards."""
         return message_link(outbound.message, is_readable=outbound.is_readable)  # type: ignore[attr-defined]  # annotated

@@ -1,4 +1,4 @@
-"""What the pages of a person's own rows share."""
+"""The base of pages with rows of one person."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tenants.models import Role
 
 
 class PersonalAdmin(TenantOperationsAdmin, MailAdmin):
-    """Rows of one person (`user_id`): theirs to change, and an admin's to end."""
+    """Rows of one person (`user_id`), who may change them; an admin may only end them."""
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
-        """Allow its person everything, and an admin what is not an edit."""
+        """Allow the person everything, and an admin every operation but the edit."""
         if row is None:
             return super().may(request, operation, row)
         if row.user_id == request.user.pk:

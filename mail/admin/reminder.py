@@ -1,4 +1,4 @@
-"""Reminders in the admin; what one says is its person's alone."""
+"""Reminders in the admin; only its person may read a reminder's text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ReminderForm(TimetableFields):
     )
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Start from the reminder as it is."""
+        """Set the current values."""
         super().prepare(request, row)
         if row is not None:
             self.initial.update(title=row.title, body=row.body)
@@ -54,13 +54,13 @@ _FIELDS = ("title", "body", *TimetableFields.base_fields)
 
 
 class NewReminderForm(NewScopedForm, ReminderForm):
-    """In which firm the new reminder is, and its settings."""
+    """The new reminder's firm and settings."""
 
     field_order = ("firm", *_FIELDS)
 
 
 class ChangeReminderForm(OptionalReasonForm, ReminderForm):
-    """A reminder as it is and as it should be."""
+    """A reminder's settings, and the reason of the change."""
 
     field_order = (*_FIELDS, "reason")
 
@@ -133,7 +133,7 @@ OPERATIONS = (
 
 @admin.register(Reminder)
 class ReminderAdmin(PersonalAdmin):
-    """Reminders, the latest made first."""
+    """Reminders, the newest first."""
 
     list_operations = (NEW,)
     operations = OPERATIONS
@@ -160,5 +160,5 @@ class ReminderAdmin(PersonalAdmin):
     delivered = age_column("Delivered", "delivered_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Mark the user's own, as `is_readable`."""
+        """Annotate the user's own rows as `is_readable`."""
         return reminders.with_readability(super().get_queryset(request), request.user.pk)

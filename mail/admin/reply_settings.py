@@ -38,13 +38,13 @@ from tenants.models import Firm, Role
 
 
 class _ReplyFields(OperationForm):
-    """For which mailbox a row holds."""
+    """The mailbox for which a row applies."""
 
     account_id = MailboxChoice(required=False, empty_label="Every mailbox of the firm")
     model: ClassVar[type[ReplyRow]]
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Start from the row as it is; offer the mailboxes whose mail the user may read."""
+        """Set the current values, and offer mailboxes whose mail the user may read."""
         super().prepare(request, row)
         if row is not None:
             self.initial = {name: getattr(row, name) for name in SETTINGS[self.model]}
@@ -100,7 +100,7 @@ class StyleForm(_ReplyFields):
     )
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Show the rules a line each."""
+        """Show the rules, one a line."""
         super().prepare(request, row)
         if row is not None:
             self.initial["rules"] = "\n".join(row.rules)
@@ -134,7 +134,7 @@ class TemplateForm(_ReplyFields):
 
 
 class ContactForm(_ReplyFields):
-    """What is different for one sender, or all of a domain."""
+    """Settings that differ for one sender, or for a whole domain."""
 
     model = Contact
     pattern = forms.CharField(
@@ -154,7 +154,7 @@ class ContactForm(_ReplyFields):
 
 
 def _operations(form: type[_ReplyFields], what: str, effect: str) -> dict[str, Any]:
-    """Return the operations of one kind of rows, by the name of the admin's attribute."""
+    """Return the operations on one kind of row, by the names of the admin's attributes."""
     model = form.model
     names = ("account_id", *SETTINGS[model])
 
@@ -203,7 +203,7 @@ def _operations(form: type[_ReplyFields], what: str, effect: str) -> dict[str, A
 
 
 class ReplyAdmin(ScopedAdmin):
-    """The base of the four pages."""
+    """The base of the four admins below."""
 
     list_operations: tuple[Operation, ...]
     list_select_related = ("firm", "account")
@@ -266,7 +266,7 @@ class ReplyTemplateAdmin(ReplyAdmin):
 
 @admin.register(Contact)
 class ContactAdmin(ReplyAdmin):
-    """What is different for one sender, or all of a domain."""
+    """Settings that differ for one sender, or for a whole domain."""
 
     vars().update(
         _operations(ContactForm, "contact", "It holds for the next message and the next draft.")

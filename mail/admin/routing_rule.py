@@ -54,7 +54,7 @@ class RoutingForm(OperationForm):
     enabled = forms.BooleanField(required=False, initial=True)
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Offer the mailboxes whose mail the user may read, and start from the rule as it is."""
+        """Offer mailboxes whose mail the user may read, and set the current values."""
         if row is not None:
             self.initial = {
                 name: getattr(row, name) for name in routing_operations.SETTINGS if name != "match"
@@ -65,25 +65,25 @@ class RoutingForm(OperationForm):
         self._stored = stored
 
     def clean_match(self) -> Any:
-        """Return the conditions, those it started from where they are unchanged."""
+        """Return the conditions; if the text was not changed, the stored ones."""
         given = self.cleaned_data["match"]
         return self._stored if given is None else given
 
 
 class NewRoutingForm(SingleFirmForm, RoutingForm):
-    """Whose the new rule is, and its settings."""
+    """The new rule's firm and settings."""
 
     role = Role.ADMIN
     field_order = ("firm", *RoutingForm.base_fields)
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Offer single firms only."""
+        """Offer firms to choose one from."""
         SingleFirmForm.prepare(self, request, row)
         RoutingForm.prepare(self, request, row)
 
 
 class ChangeRoutingForm(OptionalReasonForm, RoutingForm):
-    """A rule as it is and as it should be."""
+    """A routing rule's settings, and the reason of the change."""
 
     field_order = (*RoutingForm.base_fields, "reason")
 
@@ -142,7 +142,7 @@ def _conditions(rule: RoutingRule) -> SafeString:
 
 @admin.register(RoutingRule)
 class RoutingRuleAdmin(TenantOperationsAdmin, MailAdmin):
-    """Routing rules, as they are asked."""
+    """Routing rules, in the order in which they are applied."""
 
     list_operations = (NEW,)
     operations = OPERATIONS

@@ -1,4 +1,4 @@
-"""Rules in the admin: written and shown as lines, tried on past mail, enabled, applied."""
+"""Rules in the admin: written and shown as lines, tried, enabled, applied to old mail."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _lines(lines: list[str]) -> SafeString:
 
 @admin.register(Rule)
 class RuleAdmin(ScopedAdmin):
-    """Rules that decide about mail before the classifier."""
+    """Rules, which decide about mail before the classifier does."""
 
     list_operations = (NEW,)
     operations = OPERATIONS
@@ -198,18 +198,18 @@ class RuleAdmin(ScopedAdmin):
     when = column("Conditions", lambda rule: _lines(words_of(rule)))
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Keep who asks, for the matches."""
+        """Store the user on the row, because `would_match` and `limits` need it."""
         row.asked_by = request.user
         return super().page_context(request, row)
 
     def limits(self, rule: Rule) -> str:
-        """Return where it does less, as it is enabled or if the user enables it."""
+        """Return where the rule does less, as enabled now, or if this user enables it."""
         return Limits().of(rule, getattr(rule, "asked_by", None)) or "-"
 
     limits.short_description = "Does less in"  # type: ignore[attr-defined]
 
     def holds_for(self, rule: Rule) -> str:
-        """Return whose mail it is about."""
+        """Return the rule's scope in words."""
         where = f" in {rule.account.address}" if rule.account is not None else ""
         return (rule.scope_ref or rule.get_scope_display()) + where
 
@@ -224,7 +224,7 @@ class RuleAdmin(ScopedAdmin):
     follows.short_description = "Then"  # type: ignore[attr-defined]
 
     def would_match(self, rule: Rule) -> SafeString | str:
-        """Return the newest mail that it matches, among what the user may read."""
+        """Return the newest messages that the rule matches, among those the user may read."""
         try:
             with firm_scope(rule.firm_id):
                 asked_by = getattr(rule, "asked_by", None)

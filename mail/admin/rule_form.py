@@ -31,7 +31,7 @@ EXAMPLE = "any of:\n  domain: billing.example\n  subject contains: invoice"
 
 
 class LinesField(forms.CharField):
-    """Lines of text in an editor."""
+    """A text area for lines of code."""
 
     def __init__(self, rows: int, placeholder: str, **options: Any) -> None:
         attrs = {
@@ -74,13 +74,13 @@ class RuleForm(ScopeFields):
     )
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Start from the rule as it is."""
+        """Set the current values."""
         super().prepare(request, row)
         if row is not None:
             self.initial = shown(row)
 
     def clean(self) -> dict[str, Any]:
-        """Read the lines."""
+        """Parse the lines of conditions and actions."""
         answers = self.cleaned_data
         readers: dict[str, Callable[[str], Any]] = {
             "conditions": read_words,
@@ -95,12 +95,12 @@ class RuleForm(ScopeFields):
 
 
 class NewRuleForm(NewScopedForm, RuleForm):
-    """Whose the new rule is, and its settings."""
+    """The new rule's firm and settings."""
 
     field_order = ("firm", *_FIELDS)
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Start from the message that the address names, if the user may read it."""
+        """Start from the message that the URL names, if the user may read it."""
         super().prepare(request, row)
         with suppress(ValueError):
             rows = Message.objects.filter(readable(request.user.pk, "account__"))
@@ -111,13 +111,13 @@ class NewRuleForm(NewScopedForm, RuleForm):
 
 
 class ChangeRuleForm(RuleForm, OptionalReasonForm):
-    """A rule's settings as they are and as they should be."""
+    """A rule's settings, and the reason of the change."""
 
     field_order = (*_FIELDS, "reason")
 
 
 class DaysForm(OptionalReasonForm):
-    """How far back a rule is applied."""
+    """To how many days of old mail a rule is applied."""
 
     days = forms.IntegerField(
         min_value=1, max_value=3650, initial=30, label="Mail of the last days"
@@ -126,7 +126,7 @@ class DaysForm(OptionalReasonForm):
 
 
 def about_such_mail(message: Message) -> dict[str, Any]:
-    """Return the form's values for a rule about mail like this: of its list, else of its sender."""
+    """Return the form's values for a rule about such mail: by its list, else by its sender."""
     headers = {name.lower(): value for name, value in message.headers}
     sender = message.sender_address.lower()
     found = re.search(r"<([\w.-]+)>", headers.get("list-id", ""))
@@ -158,7 +158,7 @@ def shown(rule: Rule) -> dict[str, Any]:
 
 
 def words_of(rule: Rule) -> list[str]:
-    """Return the rule's conditions as lines, labels by their names."""
+    """Return the rule's conditions as lines, with the names of labels."""
     try:
         with firm_scope(rule.firm_id):
             return in_words(parse_conditions(named_conditions(rule.conditions, rule.account_id)))

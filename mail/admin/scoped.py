@@ -1,4 +1,4 @@
-"""What the pages of rules and directions share: their scope, and who may use them."""
+"""The base of pages with scoped rows, such as rules: their scope, and who may use them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def may_make(firm: Firm, account_id: UUID | None, by: Any) -> None:
-    """Let the mailbox's owner pass; everybody else needs the role admin.
+    """Allow the mailbox's owner; everybody else needs the role admin.
 
     Raises:
         OperationRefused: the actor is neither.
@@ -39,14 +39,14 @@ def may_make(firm: Firm, account_id: UUID | None, by: Any) -> None:
 
 
 def may_make_any(request: HttpRequest) -> bool:
-    """Say whether `may_make` lets the user pass in any of their firms, so that a form is of use."""
+    """Say whether `may_make` allows the user anything, so that showing a form makes sense."""
     if access_in(request).firms(Role.ADMIN) != []:
         return True
     return MailAccount.objects.filter(owner_id=request.user.pk).exists()
 
 
 def checked_move(change: Callable[..., T]) -> Callable[..., T]:
-    """Return a service's change that takes a row to another mailbox, or all, as a new one is made."""
+    """Wrap a service's change: a move to another mailbox, or to all, needs `may_make` there."""
 
     def perform(row: Any, *, by: Any, **settings: Any) -> T:
         moved_to = settings.get("account_id", row.account_id)
@@ -58,7 +58,7 @@ def checked_move(change: Callable[..., T]) -> Callable[..., T]:
 
 
 class ScopeFields(OperationForm):
-    """Whose mail a row is about."""
+    """The scope of a row: whose mail it applies to."""
 
     account_id = MailboxChoice(required=False, empty_label="Every mailbox of the firm")
     scope = forms.ChoiceField(choices=Scope.choices, label="Holds for")
@@ -76,21 +76,21 @@ class ScopeFields(OperationForm):
 
 
 class NewScopedForm(SingleFirmForm):
-    """The firm of a new row; what its role must be depends on the mailbox."""
+    """The firm of a new row; which role is needed depends on the mailbox, so any may choose."""
 
     role = Role.VIEWER
 
 
 class ScopedAdmin(TenantOperationsAdmin, MailAdmin):
-    """Rows with a scope; those of one mailbox are for its readers."""
+    """Rows with a scope; only readers of a mailbox see its rows."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Leave out what is about mailboxes whose mail the user may not read."""
+        """Leave out rows of mailboxes whose mail the user may not read."""
         rows: QuerySet[Any] = super().get_queryset(request)
         return rows.filter(Q(account=None) | readable(request.user.pk, "account__"))
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
-        """Allow the owner of the mailbox besides who has the role; a new row, who may make any."""
+        """Allow the mailbox's owner, too; for a new row, anybody who may make some row."""
         if row is None:
             return super().may(request, operation) and may_make_any(request)
         owner = None if row.account is None else row.account.owner_id

@@ -51,7 +51,7 @@ class MailThreadAdmin(ContentAdmin):
     last = age_column("Last message", "last_message_at")
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Name the page after the subject."""
+        """Use the subject as the page's subtitle."""
         return {**super().page_context(request, row), "subtitle": row.page_name}
 
     @display(description="Subject")
@@ -71,7 +71,7 @@ class MailThreadAdmin(ContentAdmin):
 
     @display(description="Messages, newest first")
     def messages(self, thread: MailThread) -> SafeString | str:
-        """Return its messages."""
+        """Return the thread's messages."""
         shown = newest_first(thread).only(
             "internal_date", "sender_name", "sender_address", "subject"
         )[:MESSAGES_SHOWN]

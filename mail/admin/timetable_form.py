@@ -1,4 +1,4 @@
-"""When a row is due, in the admin: reminders, and agents' schedules."""
+"""The form fields of a timetable, for reminders and agent schedules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FORMAT = "%Y-%m-%dT%H:%M:%S"
 
 
 class TimetableFields(OperationForm):
-    """When a row is to be due."""
+    """When a row is due."""
 
     due_at = TimeAnswer(
         required=False,
@@ -40,7 +40,7 @@ class TimetableFields(OperationForm):
     )
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Start from the row's dates as they are."""
+        """Set the current dates."""
         super().prepare(request, row)
         self._due_at: datetime | None = None if row is None else row.due_at
         if row is not None:
@@ -49,7 +49,7 @@ class TimetableFields(OperationForm):
             self.initial.update({name: getattr(row, name) for name in names}, due_at=shown)
 
     def clean(self) -> dict[str, Any]:
-        """Leave out a date that stays: a new timetable then makes its own."""
+        """Leave out an unchanged date, so that a new timetable computes its own."""
         answers: dict[str, Any] = super().clean() or self.cleaned_data
         given, stored = answers.get("due_at"), self._due_at
         if stored is not None and given == stored.replace(microsecond=0):
@@ -58,7 +58,7 @@ class TimetableFields(OperationForm):
 
 
 def timetable_text(row: RecurringRow) -> str:
-    """Return in plain English when the row is due again."""
+    """Return in plain English when the row is due."""
     try:
         return "Once" if row.timetable is None else row.timetable.in_words()
     except TimetableInvalid:
