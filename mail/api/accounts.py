@@ -1,4 +1,4 @@
-"""`accounts/`: mailboxes, and syncing, switching, pausing and disconnecting one."""
+"""`accounts/`: mailboxes, and operations on one: sync, switch modes, pause, disconnect."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class Accounts(MailView):
         example=example("After five days", days=5, reason="Offers get lost"),
     )
     def follow_ups(self, _: Request, **__: UUID) -> Response:
-        """Set them."""
+        """Set the days of the reminders."""
         return self._as_owner(set_follow_ups, FollowUpsBody)
 
     @operation(
@@ -186,7 +186,7 @@ class Accounts(MailView):
         example=example("None", read=False, reason="They are confidential"),
     )
     def attachments(self, _: Request, **__: UUID) -> Response:
-        """Switch it."""
+        """Switch the reading of attachments."""
         return self._as_owner(set_reading, AttachmentsBody)
 
     @operation(

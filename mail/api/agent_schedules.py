@@ -1,4 +1,4 @@
-"""`agent-schedules/`: when agents run by themselves; those of a mailbox are for its readers."""
+"""`agent-schedules/`: when agents run by themselves; only a mailbox's readers see its schedules."""
 
 from __future__ import annotations
 
@@ -145,16 +145,16 @@ class AgentSchedules(ScopedView):
         return Response(shown)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return those of mailboxes that the caller may read."""
+        """Return the schedules of mailboxes that the caller may read."""
         rows: QuerySet[Any] = super().get_rows().filter(**filters)
         return rows.select_related("profile", "user")
 
     def _settings(self, firm_id: int, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the body as the service takes it.
+        """Return the body in the form that the service takes.
 
         Raises:
-            Refusal: it names a mailbox that the caller may not read, or no profile.
-            PermissionDenied: the mailbox is another person's, and the caller no admin.
+              Refusal: the body names a mailbox that the caller may not read, or an unknown profile.
+              PermissionDenied: the mailbox is another person's, and the caller is no admin.
         """
         with firm_scope(firm_id):
             if "account_id" in body:

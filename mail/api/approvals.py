@@ -1,4 +1,4 @@
-"""`approvals/`: the questions that wait for a yes, and the yes or no to one."""
+"""`approvals/`: approvals, and the decision on one."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class ApprovalSerializer(serializers.Serializer[Any]):
     created_at = TimestampField()
 
     def to_representation(self, approval: Approval) -> dict[str, Any]:
-        """Return the fields, what the mail says for a reader only."""
+        """Return the fields; `content` only to a reader of the mailbox."""
         shown = super().to_representation(approval)
         return shown if getattr(approval, "is_readable", False) else {**shown, "content": None}
 
     def get_facts(self, approval: Approval) -> dict[str, str] | None:
-        """Return what is asked, for a reader."""
+        """Return what is asked, for a reader of the mailbox only."""
         return dict(all_facts_of(approval)) if getattr(approval, "is_readable", False) else None
 
 
@@ -100,7 +100,7 @@ def _decision(
         self.check_may_decide(approval)
         decided = decide(approval, by=self.actor, **self.get_body(SwitchBody))
         if decided.refused:
-            # What the audit log keeps of it stays.
+            # The transaction is committed, because the audit log keeps the refused decision.
             self.keeps_changes = True
             body = problem(HTTPStatus.CONFLICT, "wrong_state", f"{decided.refused}.")
             return Response(body, status=HTTPStatus.CONFLICT, content_type=PROBLEM_TYPE)
@@ -145,7 +145,7 @@ class Approvals(MailView):
     )
 
     def check_may_decide(self, approval: Approval) -> None:
-        """Check that the caller may decide: the key of an operator needs that role, whose ever the mailbox.
+        """Check that the caller may decide; an operator's key needs that role in any mailbox.
 
         Raises:
             PermissionDenied: the caller may not.
@@ -158,7 +158,7 @@ class Approvals(MailView):
             self.permission_denied(self.request, "Only a reader of the mailbox may decide.")
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return the approvals with what they are about, marked where the caller may read it."""
+        """Return the approvals and what they are about, annotated with `is_readable`."""
         rows = super().get_rows().select_related("account", "message", "action", "outbound")
         readers = Case(When(readable(self.request.user.pk, "account__"), then=True), default=False)
         marked: QuerySet[Any] = rows.filter(**filters).annotate(is_readable=readers)

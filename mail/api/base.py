@@ -1,4 +1,4 @@
-"""What mail's resources share: the mail app's errors as problem details."""
+"""The base of mail's resources: turns the mail app's errors into problem details."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What messages, threads and outbound messages share: what mail says is for its readers alone."""
+"""What messages, threads and outbound messages share: only readers of a mailbox see its content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ContentSerializer(serializers.Serializer[Any]):
     content: ClassVar[tuple[str, ...]] = ()
 
     def to_representation(self, row: Any) -> dict[str, Any]:
-        """Return the fields, those that quote the mail for a reader only."""
+        """Return the fields; those that quote the mail only to a reader of the mailbox."""
         shown = super().to_representation(row)
         return shown if row.is_readable else {**shown, **dict.fromkeys(self.content)}
 
@@ -27,16 +27,16 @@ class ContentSerializer(serializers.Serializer[Any]):
 class PersonSerializer(serializers.Serializer[Any]):
     """Somebody who sends or gets mail."""
 
-    # Rows are shown as they are, however they were stored.
+    # The defaults allow for stored addresses that lack a part.
     name = serializers.CharField(default="")
     address = serializers.CharField(default="")
 
 
 class ContentView(MailView):
-    """Rows of mailboxes' mail: that they are there is for the firm, what they say for readers."""
+    """Rows of mailboxes' mail: the firm sees that they exist, only readers see what they say."""
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return the rows, each with whether the caller may read its mailbox."""
+        """Return the rows, annotated with whether the caller may read their mailbox."""
         may_read = Case(When(readable(self.request.user.pk, "account__"), then=True), default=False)
         rows: QuerySet[Any] = super().get_rows().filter(**filters).annotate(is_readable=may_read)
         return rows

@@ -27,7 +27,7 @@ ZIP_TYPE = "application/zip"
 
 
 class ZipRenderer(JSONRenderer):
-    """Lets a caller ask for a zip; what this renders are problems, which are JSON all the same."""
+    """Lets a caller accept a zip; only problems are rendered here, and those are JSON."""
 
     media_type = ZIP_TYPE
     format = "zip"
@@ -50,7 +50,7 @@ class DataRequestSerializer(serializers.Serializer[Any]):
     expires_at = TimestampField("When the zip is deleted.")
 
     def get_rows(self, request: DataRequest) -> int:
-        """Return the rows of all tables."""
+        """Return the number of rows of all tables."""
         counts = request.counts if isinstance(request.counts, dict) else {}
         return sum(count for count in counts.values() if isinstance(count, int))
 
@@ -103,7 +103,7 @@ class DataRequests(MailView):
         return Response(self.represent(self.get_rows().get(pk=made.pk)), HTTPStatus.CREATED)
 
     def get_renderers(self) -> Any:
-        """Offer the zip's media type where the answer is one."""
+        """Offer the zip's media type for the download."""
         renderers = super().get_renderers()
         return [*renderers, ZipRenderer()] if self.action == "download" else renderers
 

@@ -1,4 +1,4 @@
-"""`decisions/`: what was concluded about messages, by whom, and why."""
+"""`decisions/`: the verdicts on messages, with their source and reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`directions/`: what people tell the model, and its rules."""
+"""`directions/`: directions, and rules for the model."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Directions(ScopedView):
     show = show_operation("Show a direction", "With its scope.", answer=_DIRECTION)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Fetch who wrote them, too."""
+        """Return the directions with the people who wrote them."""
         return super().get_rows(**filters).select_related("enabled_by")
 
     @operation(

@@ -1,4 +1,4 @@
-"""`/webhooks/discord/`: where Discord tells of a pressed button; it signs what it sends."""
+"""`/webhooks/discord/`: Discord posts pressed buttons here, signed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log = structlog.get_logger("mail")
 @require_POST
 def discord_button(request: HttpRequest) -> HttpResponse:
     """Take one interaction: Discord's ping, or a pressed button."""
-    # Read by length: a body of unknown length is not read to its end.
+    # Reading a limited length keeps a body of unknown length from being read to its end.
     body = request.read(MAX_BODY_BYTES + 1)
     if len(body) > MAX_BODY_BYTES:
         return _problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", "The body is too large.")
@@ -53,7 +53,7 @@ def discord_button(request: HttpRequest) -> HttpResponse:
 
 
 def _presser(interaction: dict[str, Any]) -> str:
-    """Return Discord's id of who pressed: a member in a server, a user in a direct message."""
+    """Return Discord's id of the person: a member in a server, a user in a direct message."""
     person = interaction["member"]["user"] if "member" in interaction else interaction["user"]
     return str(person["id"])
 

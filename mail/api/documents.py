@@ -1,4 +1,4 @@
-"""`documents/`: the attachments that are read, how far each is, and what it says."""
+"""`documents/`: attachments that are read, with their state and text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DocumentRowSerializer(ContentSerializer):
     ended_at = TimestampField("When the last step was done.")
 
     def to_representation(self, row: Document) -> dict[str, Any]:
-        """Return the fields; what waits for a job that is over says so."""
+        """Return the fields; `reason` also tells if the document's job is over."""
         row.why_code, row.why_text = why_not_read(row)  # type: ignore[attr-defined]  # for the fields
         return super().to_representation(row)
 
@@ -86,7 +86,7 @@ class Documents(ContentView):
     )
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return the documents without their bytes; those of a list without their text."""
+        """Return the documents without bytes, and in a list without text."""
         large = ("content", "text") if self.action == "list" else ("content",)
         rows = super().get_rows(**filters).select_related("account", "attachment")
         return with_job_status(rows).defer(*large)

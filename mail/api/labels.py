@@ -15,7 +15,7 @@ from mail.services.syncing.labels import describe_label
 
 
 class Labels(QueueView):
-    """The labels of the caller's firms; their names are for who may read the mail."""
+    """The labels of the caller's firms; only readers of a mailbox see its labels."""
 
     resource = tag = "labels"
     model, serializer = MailLabel, LabelSerializer

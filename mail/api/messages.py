@@ -198,7 +198,7 @@ class Messages(ContentView):
         example=example("Only for information", category="fyi", reason="A newsletter"),
     )
     def reclassify(self, request: Request, **__: UUID) -> Response:
-        """Have its thread be of the category."""
+        """Give the message's thread the category."""
         message = self.get_object()
         if not message.is_readable:
             self.permission_denied(request, "Only a reader of the mailbox may reclassify its mail.")
@@ -209,7 +209,7 @@ class Messages(ContentView):
         return Response(answer, HTTPStatus.ACCEPTED)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return the messages; those of a list without their large columns."""
+        """Return the messages, in a list without their large columns."""
         direction = filters.pop("direction", None)
         if direction is not None:
             filters["outgoing"] = direction == "out"

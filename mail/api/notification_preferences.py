@@ -1,4 +1,4 @@
-"""`notification-preferences/`: how people want to be notified; everybody sees their own."""
+"""`notification-preferences/`: how people want to be notified; people see their own."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TimeOfDayField(serializers.TimeField):
         )
 
     def to_internal_value(self, value: Any) -> Any:
-        """Return the time; of JSON a string alone can be one."""
+        """Return the time; in JSON only a string can be one."""
         if not isinstance(value, str):
             self.fail("invalid", format="hh:mm[:ss]")
         return super().to_internal_value(value)
@@ -67,7 +67,7 @@ class PreferenceSerializer(serializers.Serializer[Any]):
     changed_at = TimestampField()
 
     def get_discord(self, row: NotificationPreference) -> bool:
-        """Say whether there is one; its address is a secret."""
+        """Say whether a webhook is stored, as its URL is secret."""
         return bool(row.discord_webhook)
 
 
@@ -130,7 +130,7 @@ class Preferences(MailView):
         ),
     )  # fmt: skip
     def create(self, _: Request) -> Response:
-        """Create the caller's."""
+        """Create the caller's preferences."""
         body = self.get_body(CreatePreferenceBody)
         firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
         user_id = cast("int", self.request.user.pk)
@@ -145,7 +145,7 @@ class Preferences(MailView):
         example=example("Not by e-mail", email=False, reason="Discord is enough"),
     )
     def change(self, _: Request, **__: UUID) -> Response:
-        """Change the caller's."""
+        """Change the caller's preferences."""
         row = self.get_object()
         if row.user_id != self.request.user.pk:
             self.permission_denied(self.request, "This is for the person alone.")
@@ -161,13 +161,13 @@ class Preferences(MailView):
         example=example("Reset", reason="The webhook is gone"),
     )
     def reset(self, _: Request, **__: UUID) -> Response:
-        """Delete them; who sees them may."""
+        """Delete the preferences; everybody who sees them may."""
         row = self.get_object()
         shown = self.represent(row)
         preferences.reset_preference(row, by=self.actor, **self.get_body(SwitchBody))
         return Response(shown)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return those that the caller may see."""
+        """Return the preferences that the caller may see."""
         rows = super().get_rows().filter(**filters).select_related("user")
         return preferences.visible(rows, self.request.user.pk, self.access.firms(Role.ADMIN))

@@ -1,4 +1,4 @@
-"""`outbound/`: what Mailroom sends, and canceling, sending again and settling one."""
+"""`outbound/`: the messages that Mailroom sends; cancel, send again and mark one as sent."""
 
 from __future__ import annotations
 

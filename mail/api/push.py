@@ -1,4 +1,4 @@
-"""`/webhooks/gmail/`: where Pub/Sub pushes Gmail's notifications; no session, no API key."""
+"""`/webhooks/gmail/`: Pub/Sub pushes Gmail's notifications here; no session, no API key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mail.gmail.push import (
 )
 from mail.services.syncing.push import take_notification
 
-# Gmail's notifications have about 400 bytes.
+# A notification of Gmail's has about 400 bytes.
 MAX_BODY_BYTES = 64 * 1024
 
 _log = structlog.get_logger("mail")
@@ -33,8 +33,8 @@ _log = structlog.get_logger("mail")
 @csrf_exempt
 @require_POST
 def gmail_push(request: HttpRequest) -> HttpResponse:
-    """Take one notification. Pub/Sub repeats it until the answer is 2xx."""
-    # Read by length: a body of unknown length is not read to its end.
+    """Take one notification, which Pub/Sub repeats until the answer is 2xx."""
+    # Reading a limited length keeps a body of unknown length from being read to its end.
     body = request.read(MAX_BODY_BYTES + 1)
     if len(body) > MAX_BODY_BYTES:
         return _refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", "The body is too large.")
@@ -59,7 +59,7 @@ def gmail_push(request: HttpRequest) -> HttpResponse:
 
 
 def push_certificates() -> Certificates:
-    """Return where the certificates come from: Google, or the local Gmail in its place."""
+    """Return the source of the certificates: Google, or the local Gmail instead."""
     if uses_google():
         return _fetched(certificates_address())
     return local_gmail(gmail_simulator_store())

@@ -1,4 +1,4 @@
-"""`reminders/`: what people want to be reminded of; what one says is its person's alone."""
+"""`reminders/`: what people want to be reminded of; only a reminder's person sees its text."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Reminders(MailView):
         ),
     )  # fmt: skip
     def create(self, _: Request) -> Response:
-        """Create one of the caller's."""
+        """Create a reminder of the caller's."""
         body = self.get_body(CreateReminderBody)
         firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
         user_id = cast("int", self.request.user.pk)
@@ -146,7 +146,7 @@ class Reminders(MailView):
         return self._operate(reminders.delete_reminder, SwitchBody, Role.ADMIN)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return the rows, each with whether it is the caller's."""
+        """Return the reminders, annotated with whether they are the caller's."""
         if filters.pop("user", None) is not None:
             filters["user_id"] = self.request.user.pk
         rows = super().get_rows().filter(**filters).select_related("user")
@@ -155,7 +155,7 @@ class Reminders(MailView):
     def _operate(
         self, operate: Any, body_of: type[StrictSerializer], others: Role | None = None
     ) -> Response:
-        """Do it for the reminder's person, and for who has the role `others`."""
+        """Operate for the reminder's person, or for a caller with the role `others`."""
         row = self.get_object()
         if not row.is_readable:
             if others is None:

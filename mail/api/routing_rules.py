@@ -57,7 +57,7 @@ class RoutingRuleSerializer(serializers.Serializer[Any]):
     created_at = TimestampField()
 
     def get_limits(self, rule: RoutingRule) -> str | None:
-        """Return where an enabled rule is not asked."""
+        """Return where an enabled rule is not applied."""
         limits = self.context.get("limits") or Limits()
         return limits.of_routing(rule) or None if rule.enabled else None
 
@@ -142,10 +142,10 @@ class RoutingRules(MailView):
         return Response(self.represent(self.get_rows().get(pk=rule.pk)), HTTPStatus.CREATED)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return the rules, those of one mailbox for its readers alone."""
+        """Return the rules; a mailbox's rules only to its readers."""
         rows = super().get_rows(**filters).select_related("enabled_by", "account__owner")
         return rows.filter(Q(account=None) | readable(self.request.user.pk, "account__"))
 
     def get_context(self, page: Page[Any]) -> dict[str, Any]:
-        """Return what the rules of a page share."""
+        """Share one `Limits` between the rules of a page."""
         return {**super().get_context(page), "limits": Limits()}

@@ -53,7 +53,7 @@ class Rules(ScopedView):
         return super().get_rows(**filters).select_related("enabled_by", "account__owner")
 
     def get_context(self, page: Page[Any]) -> dict[str, Any]:
-        """Return what the rules of a page share."""
+        """Share one `Limits` between the rules of a page."""
         return {**super().get_context(page), "limits": Limits()}
 
     @operation(

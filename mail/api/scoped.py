@@ -28,18 +28,18 @@ class ScopedView(MailView):
     """Rows with a scope; those of one mailbox are for its readers."""
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return the rows, those of one mailbox for its readers alone."""
+        """Return the rows; a mailbox's rows only to its readers."""
         rows = super().get_rows(**filters)
         return rows.filter(Q(account=None) | readable(self.request.user.pk, "account__"))
 
     def get_changeable(self) -> Any:
-        """Return the row that the URL names, to who may change it."""
+        """Return the row that the URL names, if the caller may change it."""
         row = self.get_object()
         self.check_may_change(row.firm_id, row.account_id)
         return row
 
     def check_may_change(self, firm_id: int, account_id: UUID | None) -> None:
-        """Let the mailbox's owner pass; everybody else needs the role admin, and to be its reader.
+        """Allow the mailbox's owner; others need the role admin, and must be able to read it.
 
         Raises:
             ValidationError: the mailbox is one whose mail the caller may not read.

@@ -48,7 +48,7 @@ class ThreadSerializer(ThreadRowSerializer):
 
     @extend_schema_field(MessageRowSerializer(many=True))
     def get_messages(self, thread: MailThread) -> Any:
-        """Return the messages; who reads the thread reads them."""
+        """Return the messages, which every reader of the thread may read."""
         with firm_scope(thread.firm_id):
             rows = newest_first(thread).select_related("firm", "thread").defer(*LARGE_COLUMNS)
             shown = list(rows[:MESSAGES_SHOWN])

@@ -1,4 +1,4 @@
-"""When a row is due over REST: reminders, and agents' schedules."""
+"""The fields of a timetable over REST, for reminders and agent schedules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OffsetMomentField(MomentField):
     default_error_messages = {"no_offset": "Give its offset: 2026-05-04T09:00:00+02:00, or Z."}
 
     def enforce_timezone(self, value: datetime) -> datetime:
-        """Return the time as it is, refuse one without an offset."""
+        """Return the time unchanged; refuse one without an offset."""
         if value.tzinfo is None:
             self.fail("no_offset")
         return super().enforce_timezone(value)
