@@ -1,4 +1,4 @@
-"""`manage.py demo [--mail PATH [--address ADDRESS]]`: the whole path, on the sample mailbox or on one's own mail."""
+"""`manage.py demo [--mail PATH [--address ADDRESS]]`: the whole path, on sample or own mail."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LAST_LOG_LINES = 5
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo did and found."""
+    """What the demo imported and what became of it."""
 
     account: str
     imported: ImportReport
@@ -61,7 +61,7 @@ class Command(JsonCommand):
     help = "Run the whole path, from mailbox to labels, on sample mail or on your own."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the mail to use in place of the sample."""
+        """Declare the options for one's own mail."""
         parser.add_argument(
             "--mail",
             type=given_path,
@@ -75,7 +75,7 @@ class Command(JsonCommand):
     def handle(
         self, *_: Any, mail: Path | None, address: str | None, json: bool, **__: Any
     ) -> None:
-        """Import, run a worker until the queue is empty, and report; safe to repeat."""
+        """Import, run a worker until the queue is empty, and report; a repeated run is safe."""
         if mail is not None and not mail.exists():
             raise NotFound(f"{mail} does not exist")
         if address is not None and mail is None:
@@ -121,14 +121,14 @@ class Command(JsonCommand):
         self.stderr.write(f"unreadable: {found.place}: {found.reason}")
 
     def _drain(self, account: MailAccount, *, quiet: bool) -> None:
-        """Run a worker of its own until nothing is runnable.
+        """Run a worker of its own until no job is runnable.
 
         Raises:
-            Refused: the worker failed; its last lines are shown.
+              Refused: the worker failed; the last lines of its log are shown.
         """
         log = demo_worker_log()
         console = self.console()
-        # Elsewhere than in a terminal it would print nothing but an empty line.
+        # Outside a terminal the status would print nothing but an empty line.
         quiet = quiet or not console.is_terminal
         status = Status("Starting the worker", console=console)
         with log.open("wb") as output:
@@ -205,6 +205,6 @@ def _section(title: str, counts: dict[str, int]) -> list[tuple[str, str, object]
 
 
 def _as_typed(path: Path) -> Path:
-    """Return the path as somebody in this folder would type it."""
+    """Return the path relative to the current folder, if it lies below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

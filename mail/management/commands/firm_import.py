@@ -14,21 +14,21 @@ from tenants.cli import operator
 
 
 class Command(JsonCommand):
-    """Makes a firm of the zip of a `firm_export`."""
+    """Creates a firm from the zip of a `firm_export`."""
 
     help = "Import a firm from an export's zip; it stays inactive until it is activated."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the zip, and another slug for the firm."""
+        """Declare the zip, and the firm's slug."""
         parser.add_argument("path", type=given_path, help="the zip")
         parser.add_argument("--slug", default="", help="the firm's slug, where it should differ")
 
     def handle(self, *_: Any, path: Path, slug: str, json: bool, **__: Any) -> None:
-        """Import, and say how many rows there were.
+        """Import the zip, and print the number of rows.
 
         Raises:
             NotFound: there is no such file.
-            Refused: it is no export, or the firm is here already.
+              Refused: the file is no export, or the firm is in this database already.
         """
         if not path.is_file():
             raise NotFound(f"{path} is no file")

@@ -22,7 +22,7 @@ PUSH_SECONDS = 1.0
 
 
 def push_in_background(simulator: GmailSimulator, endpoint: str) -> None:
-    """Push what is published to the service's topic until the process ends."""
+    """Push what watched mailboxes publish to the endpoint, until the process ends."""
     expected = push_subscription()
     simulator.subscribe(
         pubsub_topic(),
@@ -46,7 +46,7 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare where to listen and what to serve."""
+        """Declare the address to listen on, and the store."""
         parser.add_argument(
             "--host", type=given, default="127.0.0.1", help="default: this machine only"
         )
@@ -67,10 +67,10 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Bind, say where, and serve.
+        """Listen, print the address, and serve.
 
         Raises:
-            CommandError: the address cannot be listened on, or the file is no store.
+            CommandError: the address cannot be used, or the file is no store.
         """
         store: Path = options["store"] or gmail_simulator_store()
         try:
@@ -83,7 +83,7 @@ class Command(BaseCommand):
             raise CommandError(
                 f"cannot listen on {options['host']}:{options['port']}: {error}"
             ) from error
-        # Also where SIGINT came ignored, as it does to what a shell starts in the background.
+        # Set explicitly, because a shell starts background processes with SIGINT ignored.
         for told_to_stop in (signal.SIGINT, signal.SIGTERM):
             signal.signal(told_to_stop, signal.default_int_handler)
         if options["push_to"]:

@@ -28,13 +28,13 @@ class Command(JsonCommand):
     help = "Import an mbox, a Maildir, a message or a folder of them into a local mailbox."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the files, the mailbox and its firm."""
+        """Declare the files, the mailbox and its firm."""
         parser.add_argument("path", type=given_path, help="mbox file, Maildir, .eml file or folder")
         parser.add_argument("--account", required=True, help="the mailbox's address")
         parser.add_argument("--firm", required=True, help="slug of the firm the mailbox is of")
 
     def handle(self, *_: Any, path: Path, account: str, firm: str, json: bool, **__: Any) -> None:
-        """Import, and say how many messages were new, known and unreadable."""
+        """Import, and print how many messages were new, known and unreadable."""
         if uses_google() and not gmail_api_base():
             raise Refused(NO_LOCAL_GMAIL)
         if not path.exists():
