@@ -1,4 +1,4 @@
-"""Catches up after a disconnection, which canceled jobs whose history Gmail does not tell again."""
+"""Catches up after a disconnection: it canceled jobs, and no later history names their mail."""
 
 from __future__ import annotations
 
