@@ -67,7 +67,7 @@ def sync_mailbox(
     """Enqueue and apply what changed since the cursor; without a cursor, scan the recent mail.
 
     `force_full` scans recent mail as well, for messages that slipped through. The history is read
-    all the same, because a scan finds no label changes and deletions.
+    all the same, because a scan only finds recent mail.
 
     Raises:
         MailboxWaits: another sync has moved the cursor meanwhile.
