@@ -23,7 +23,7 @@ class MailOperation(Operation):
         """Call the service.
 
         Raises:
-              OperationRefused: the service refuses it; each fault is shown at its field.
+            OperationRefused: the service refuses it; each fault is shown at its field.
         """
         try:
             return super().run(row, answers, by)

@@ -153,8 +153,8 @@ class AgentSchedules(ScopedView):
         """Return the body in the form that the service takes.
 
         Raises:
-              Refusal: the body names a mailbox that the caller may not read, or an unknown profile.
-              PermissionDenied: the mailbox is another person's, and the caller is no admin.
+            Refusal: the body names a mailbox that the caller may not read, or an unknown profile.
+            PermissionDenied: the mailbox is another person's, and the caller is no admin.
         """
         with firm_scope(firm_id):
             if "account_id" in body:

@@ -124,7 +124,7 @@ class Command(JsonCommand):
         """Run a worker of its own until no job is runnable.
 
         Raises:
-              Refused: the worker failed; the last lines of its log are shown.
+            Refused: the worker failed; the last lines of its log are shown.
         """
         log = demo_worker_log()
         console = self.console()

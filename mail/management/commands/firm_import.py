@@ -28,7 +28,7 @@ class Command(JsonCommand):
 
         Raises:
             NotFound: there is no such file.
-              Refused: the file is no export, or the firm is in this database already.
+            Refused: the file is no export, or the firm is in this database already.
         """
         if not path.is_file():
             raise NotFound(f"{path} is no file")

@@ -137,7 +137,7 @@ def require_order(action: Action) -> None:
     """Make sure that all earlier actions on the message are finished.
 
     Raises:
-            ActionWaits: an earlier action is not finished.
+        ActionWaits: an earlier action is not finished.
     """
     with firm_scope(action.firm_id):
         if earlier_actions(action).exists():

@@ -191,7 +191,7 @@ def snooze_until(parameters: SnoozeParameters, requested_at: datetime) -> dateti
     """Return when the message comes back.
 
     Raises:
-            ActionInvalid: no moment, two moments, or one that is past or more than 365 days away.
+        ActionInvalid: no moment, two moments, or one that is past or more than 365 days away.
     """
     moment, field = _moment(parameters, requested_at)
     if moment <= requested_at:

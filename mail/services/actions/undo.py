@@ -144,7 +144,7 @@ def open_undo(action: Action) -> Action:
     """Store an undo of the action, with the link that counts.
 
     Raises:
-            NotUndoable: the action cannot be undone, or another undo was stored at the same time.
+        NotUndoable: the action cannot be undone, or another undo was stored at the same time.
     """
     obstacle = why_not_undoable(action)
     if obstacle:

@@ -71,8 +71,8 @@ def run_agent(
 
     Raises:
         AgentUnusable: the profile is deleted or switched off, or no language model is configured.
-            MailError: the mailbox may no longer be worked on.
-            ModelError: the model did not answer; the job's next attempt continues the run.
+        MailError: the mailbox may no longer be worked on.
+        ModelError: the model did not answer; the job's next attempt continues the run.
     """
     with firm_scope(account.firm_id):
         run = _open_run(account, profile, job_id, message)
@@ -109,7 +109,7 @@ def _profile_now(profile: AgentProfile) -> AgentProfile:
     """Return the profile as it is now. Must run in the firm's scope.
 
     Raises:
-            AgentUnusable: the profile is deleted or switched off.
+        AgentUnusable: the profile is deleted or switched off.
     """
     found: AgentProfile | None = AgentProfile.objects.filter(pk=profile.pk, enabled=True).first()
     if found is None:

@@ -57,7 +57,7 @@ def change_agent_schedule(
 
     Raises:
         AgentScheduleInvalid: a setting cannot be used.
-            RowGone: the timetable is deleted.
+        RowGone: the timetable is deleted.
     """
     with firm_scope(schedule.firm_id):
         locked = locked_row(schedule)
@@ -82,7 +82,7 @@ def delete_agent_schedule(
     """Delete a timetable; its runs stay.
 
     Raises:
-            RowGone: the timetable is deleted already.
+        RowGone: the timetable is deleted already.
     """
     with firm_scope(schedule.firm_id):
         locked = locked_row(schedule)

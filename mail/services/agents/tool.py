@@ -39,7 +39,7 @@ class ToolCallContext:
         """The message that the run is about.
 
         Raises:
-                ToolRefused: the run is about no message.
+            ToolRefused: the run is about no message.
         """
         if self.message is None:
             raise ToolRefused("there is no message: a schedule started this run")
@@ -73,7 +73,7 @@ def count_approval(context: ToolCallContext) -> None:
     """Count one more question to a person.
 
     Raises:
-            ToolRefused: the run has asked too often.
+        ToolRefused: the run has asked too often.
     """
     if context.run.approvals_asked >= MAX_APPROVALS:
         raise ToolRefused(f"people are asked {MAX_APPROVALS} times at most in one run")

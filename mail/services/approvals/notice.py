@@ -43,7 +43,7 @@ def notify_approval(ctx: JobContext, approval_id: UUID) -> dict[str, Any]:
     Each is sent once, even if another fails.
 
     Raises:
-            HandlerError, OSError: the first failure; the other notices were sent.
+        HandlerError, OSError: the first failure; the other notices were sent.
     """
     with firm_scope(ctx.firm_id):
         rows = Approval.objects.select_related("account", "message", "action", "outbound", "firm")

@@ -78,7 +78,7 @@ def check_budget(firm_id: int) -> None:
 
     Raises:
         BudgetSpent: the budget of today is spent.
-            ModelPaused: the rest of it is reserved for calls under way.
+        ModelPaused: the rest of it is reserved for calls under way.
     """
     budget = conf.llm().daily_budget * MICRO
     if not budget:

@@ -98,7 +98,7 @@ def classify_thread(
 
     Raises:
         RowGone: the mailbox has no such message in this thread.
-            MailboxWaits: older mail of the thread was stored meanwhile, on which rules have to act.
+        MailboxWaits: older mail of the thread was stored meanwhile, on which rules have to act.
     """
     with firm_scope(account.firm_id):
         case = open_case(account, thread_id, message_id, job_id=job_id, force=force)

@@ -46,7 +46,7 @@ def label_page(
 
     Raises:
         MailboxWaits: the mailbox is paused.
-            GmailError: Gmail did not do it; the actions that are left stay executing.
+        GmailError: Gmail did not do it; the actions that are left stay executing.
     """
     if suggests_only(account):
         return {"skipped": True, "reason": SUGGESTS_ONLY}

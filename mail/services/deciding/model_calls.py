@@ -71,7 +71,7 @@ def ask_model(
 
     Raises:
         BudgetSpent: the firm's budget of the day is spent; nothing was asked.
-            ModelPaused: the provider failed repeatedly, or calls under way may use up the budget;
+        ModelPaused: the provider failed repeatedly, or calls under way may use up the budget;
             nothing was asked.
         ModelError: there is no usable answer.
     """

@@ -20,7 +20,7 @@ def is_overtaken(account: MailAccount, thread: MailThread, messages: Sequence[Me
 
     Raises:
         RowGone: the thread is gone.
-            MailboxWaits: older mail was stored meanwhile, on which rules have to act.
+        MailboxWaits: older mail was stored meanwhile, on which rules have to act.
     """
     upto = locked_row(thread).classified_upto_id
     if upto is not None and upto not in {message.pk for message in messages}:

@@ -111,7 +111,7 @@ def _cancel_unfinished(changes: QuerySet[Action]) -> list[Action]:
     """Cancel the changes under way; return those that may have had an effect.
 
     Raises:
-            MailboxWaits: a page of labels is under way, which holds no lock of the thread.
+        MailboxWaits: a page of labels is under way, which holds no lock of the thread.
     """
     # Locked, because a job for a page of labels may start one of them at this moment.
     unfinished = list(

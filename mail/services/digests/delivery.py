@@ -39,9 +39,9 @@ def deliver_digest(ctx: JobContext, user_id: int, account_id: UUID, day: date) -
     Message-ID.
 
     Raises:
-            Snooze: the person has quiet hours.
+        Snooze: the person has quiet hours.
         Cancel: the person left.
-            HandlerError: a channel failed; the other channels were used.
+        HandlerError: a channel failed; the other channels were used.
     """
     with firm_scope(ctx.firm_id):
         member = Membership.objects.select_related("user").filter(user_id=user_id).first()

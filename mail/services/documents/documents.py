@@ -78,7 +78,7 @@ def document_in(firm_id: int, document_id: UUID, status: DocumentStatus) -> Docu
     """Return the document with message, attachment and bytes; None if it has left this state.
 
     Raises:
-            RowGone: the document was deleted with its message.
+        RowGone: the document was deleted with its message.
     """
     with firm_scope(firm_id):
         rows = Document.objects.select_related("message", "attachment").defer("text")
@@ -92,7 +92,7 @@ def fetch_content(account: MailAccount, gmail: GmailClient, document: Document) 
     """Return the attachment's bytes; Gmail's id of it is read anew, because it does not last.
 
     Raises:
-            Unreadable: it is gone, too large, or attachments are not read any more.
+        Unreadable: it is gone, too large, or attachments are not read any more.
     """
     if not reads_attachments_of(account):
         raise Unreadable(Unread.SWITCHED_OFF)

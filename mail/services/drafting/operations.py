@@ -55,7 +55,7 @@ def request_rework(
     """Have the draft written anew by this instruction, and by those that wait for the same rework.
 
     Raises:
-            WrongState: it is not in Gmail, is being reworked, was reworked as often as allowed,
+        WrongState: it is not in Gmail, is being reworked, was reworked as often as allowed,
             waits for a rework whose order is as long as allowed, or its mailbox is disconnected or
             suggests only.
     """

@@ -63,10 +63,10 @@ def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, A
     row keeps all of them. Must run under the thread's lock, without a transaction.
 
     Raises:
-            OrderChanged: the person's order has changed since the rework was composed.
-            MailboxWaits: the mailbox may not be worked on now, because it was paused, for example.
-            MailboxInactive, MailboxDisconnected: the mailbox was switched off or disconnected.
-            RowGone: the message to be answered was deleted meanwhile.
+        OrderChanged: the person's order has changed since the rework was composed.
+        MailboxWaits: the mailbox may not be worked on now, because it was paused, for example.
+        MailboxInactive, MailboxDisconnected: the mailbox was switched off or disconnected.
+        RowGone: the message to be answered was deleted meanwhile.
     """
     draft = _unfinished(task)
     repeated = draft is not None

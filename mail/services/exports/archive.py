@@ -47,7 +47,7 @@ class ExportArchive:
         """Return the manifest.
 
         Raises:
-              FaultyInput: there is no manifest, or it is no JSON object.
+            FaultyInput: there is no manifest, or it is no JSON object.
         """
         if MANIFEST not in self.names:
             raise faulty(f"is no export: it has no {MANIFEST}")
@@ -75,7 +75,7 @@ def open_export(file: Path | IO[bytes]) -> Iterator[ExportArchive]:
     """Open an export's zip and give its files.
 
     Raises:
-            FaultyInput: the file is no zip, or not one that an export writes.
+        FaultyInput: the file is no zip, or not one that an export writes.
     """
     with _damage_in("the zip"):
         archive = zipfile.ZipFile(file)

@@ -68,7 +68,7 @@ def erase_step(request_id: UUID, lease: JobLease) -> Step:
     """Erase the next few rows; passes over all tables follow each other until one finds nothing.
 
     Raises:
-            LeaseLost: another attempt has taken over; nothing was done.
+        LeaseLost: another attempt has taken over; nothing was done.
         Fatal: the address appears again and again.
     """
     with all_firms("exports of a firm may belong to the system firm"):

@@ -50,8 +50,8 @@ def import_firm(file: Path | IO[bytes], *, by: Actor, slug: str = "") -> Importe
     It is inactive: its jobs are over, and its mailboxes must be connected again.
 
     Raises:
-            FaultyInput: the file is no export of a firm, or is damaged, or the slug is invalid.
-            WrongState: a firm has the slug, or the rows are in this database already.
+        FaultyInput: the file is no export of a firm, or is damaged, or the slug is invalid.
+        WrongState: a firm has the slug, or the rows are in this database already.
     """
     with open_export(file) as archive, all_firms("import a firm"):
         manifest = _checked_manifest(archive)
@@ -145,8 +145,8 @@ def _import_table(
     """Store a table's rows.
 
     Raises:
-            FaultyInput: the number of rows differs from the manifest's, or a row cannot be stored.
-            WrongState: a row is in this database already.
+        FaultyInput: the number of rows differs from the manifest's, or a row cannot be stored.
+        WrongState: a row is in this database already.
     """
     file = f"tables/{table}.jsonl"
     read, all_rows = 0, _rows(archive, file, model, users, made.firm.pk)

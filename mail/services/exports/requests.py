@@ -47,9 +47,9 @@ def request_data(
     """Have a firm's or a person's data exported, or a person erased.
 
     Raises:
-            ReasonMissing: no reason is given.
-            FaultyInput: the subject is missing or no e-mail address, or the request takes none.
-            WrongState: the address is a mailbox or a member of the firm, which cannot be erased.
+        ReasonMissing: no reason is given.
+        FaultyInput: the subject is missing or no e-mail address, or the request takes none.
+        WrongState: the address is a mailbox or a member of the firm, which cannot be erased.
     """
     if not reason.strip():
         raise ReasonMissing("Say why: the audit log keeps it.")
@@ -128,8 +128,8 @@ def request_of_job(
     about another firm.
 
     Raises:
-            LeaseLost: another attempt has taken over.
-            Snooze: the firm is about to be deleted, and the export would lack what its last jobs
+        LeaseLost: another attempt has taken over.
+        Snooze: the firm is about to be deleted, and the export would lack what its last jobs
             store.
     """
     with firm_scope(lease.firm_id):
@@ -180,7 +180,7 @@ def open_zip(request: DataRequest, *, by: Actor) -> IO[bytes]:
     """Return the export's zip as an open temporary file; the audit log records who took it.
 
     Raises:
-            WrongState: the export is not ready, or has expired.
+        WrongState: the export is not ready, or has expired.
     """
     with firm_scope(request.firm_id):
         # Locked, so that no expiry and no erasure deletes the export while the zip is written.

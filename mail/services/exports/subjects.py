@@ -26,7 +26,7 @@ def checked_address(text: str) -> str:
     """Return an e-mail address in lower case.
 
     Raises:
-            FaultyInput: the text is no e-mail address.
+        FaultyInput: the text is no e-mail address.
     """
     address = text.strip().lower()
     if not _ADDRESS.fullmatch(address) or len(address) > MAX_ADDRESS_LENGTH:

@@ -115,8 +115,8 @@ def row_from_json(
     """Return an unsaved row of the firm, with unfinished work ended and users of this database.
 
     Raises:
-            ValueError: a value does not fit its column.
-            KeyError: a column is missing that tells what was unfinished.
+        ValueError: a value does not fit its column.
+        KeyError: a column is missing that tells what was unfinished.
     """
     of_users = user_columns_of(model)
     named = {name: values.get(name) for name in of_users}
@@ -134,7 +134,7 @@ def value_from_json(field: Any, value: object) -> Any:
     """Return a value as the column takes it.
 
     Raises:
-            ValueError: the column takes no such value.
+        ValueError: the column takes no such value.
     """
     column, target = field.attname, field.target_field if field.is_relation else field
     if value is None:

@@ -70,7 +70,7 @@ def export_step(request_id: UUID, lease: JobLease) -> DataRequest | None:
     """Store the next part; return the request once it is complete.
 
     Raises:
-            LeaseLost: another attempt has taken over; nothing was stored.
+        LeaseLost: another attempt has taken over; nothing was stored.
     """
     with firm_scope(lease.firm_id):
         about = DataRequest.objects.values_list("about_firm_id", flat=True).get(pk=request_id)

@@ -42,9 +42,9 @@ def usable_account(firm_id: int, account_id: UUID) -> MailAccount:
 
     Raises:
         MailboxGone: the firm has no such mailbox.
-            MailboxInactive: the mailbox is switched off.
-            MailboxDisconnected: the mailbox is disconnected.
-            MailboxWaits: the mailbox's jobs must wait.
+        MailboxInactive: the mailbox is switched off.
+        MailboxDisconnected: the mailbox is disconnected.
+        MailboxWaits: the mailbox's jobs must wait.
     """
     with firm_scope(firm_id):
         account: MailAccount | None = MailAccount.objects.filter(pk=account_id).first()
@@ -60,7 +60,7 @@ def open_account(firm: Firm, address: str, *, display_name: str = "") -> MailAcc
     """Return the firm's local mailbox of this address; create it, active and shared, if missing.
 
     Raises:
-            ValueError: the text is not one mail address.
+        ValueError: the text is not one mail address.
     """
     address = address.strip().lower()
     local, _, domain = address.rpartition("@")

@@ -115,7 +115,7 @@ def connect_account(
     now. Must run in the firm's scope.
 
     Raises:
-            WrongMailbox: the person chose another mailbox than `expected` on the consent page.
+        WrongMailbox: the person chose another mailbox than `expected` on the consent page.
     """
     if expected is not None and expected.address != consent.address:
         raise WrongMailbox(f"You chose {consent.address}; this mailbox is {expected.address}.")
@@ -194,7 +194,7 @@ def disconnect_account(
     """Disconnect the mailbox: its permission is withdrawn, and its mail deleted in `keep_days`.
 
     Raises:
-            WrongState: it is disconnected already, maybe by somebody else at this moment.
+        WrongState: it is disconnected already, maybe by somebody else at this moment.
     """
     account = locked_row(account)
     if account.connection == Connection.DISCONNECTED:

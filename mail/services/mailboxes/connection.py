@@ -50,8 +50,8 @@ def check_connection(account: MailAccount) -> None:
     """Refuse a job that may not call Gmail now; only jobs claimed before a pause are refused here.
 
     Raises:
-            MailboxDisconnected: the mailbox is disconnected.
-            MailboxWaits: the mailbox must be connected again, or is held.
+        MailboxDisconnected: the mailbox is disconnected.
+        MailboxWaits: the mailbox must be connected again, or is held.
     """
     if account.connection == Connection.DISCONNECTED:
         raise MailboxDisconnected(f"mailbox {account.pk} is disconnected")

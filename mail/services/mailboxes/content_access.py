@@ -79,7 +79,7 @@ def break_glass(account: MailAccount, *, reason: str, by: Actor) -> None:
     """Let the actor read the mail for an hour, for a reason that the audit log keeps.
 
     Raises:
-            ReasonMissing: no reason is given.
+        ReasonMissing: no reason is given.
     """
     if not reason.strip() or by.user is None:
         raise ReasonMissing("Say why you must read somebody else's mail.")

@@ -64,7 +64,7 @@ class StoredToken:
         """Return the stored token, or a new one if it is about to expire or is the one `refused`.
 
         Raises:
-              GmailNeedsReauth: Google has withdrawn the permission, or there is no credential.
+            GmailNeedsReauth: Google has withdrawn the permission, or there is no credential.
             GmailMisconfigured: Google refuses this service's OAuth client.
             GmailUnavailable: Google's token endpoint does not answer properly.
         """

@@ -58,7 +58,7 @@ def suggests_only(account: MailAccount) -> bool:
     """Say whether Mailroom may not write to the mailbox at all.
 
     Raises:
-            MailboxWaits: Mailroom may write to it, but not while it is paused.
+        MailboxWaits: Mailroom may write to it, but not while it is paused.
     """
     with firm_scope(account.firm_id):
         account.refresh_from_db(fields=["mode", "paused_by"])
@@ -72,7 +72,7 @@ def require_unpaused(account: MailAccount) -> None:
     """Refuse to write while the mailbox is paused; for requests of people, and ends of actions.
 
     Raises:
-            MailboxWaits: the mailbox is paused.
+        MailboxWaits: the mailbox is paused.
     """
     with firm_scope(account.firm_id):
         account.refresh_from_db(fields=["mode", "paused_by"])

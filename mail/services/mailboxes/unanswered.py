@@ -58,7 +58,7 @@ def alone_while_silent(account: MailAccount, gmail: GmailClient) -> Iterator[Non
     """Let a job work on the mailbox; alone in this process, if Gmail left the last job unanswered.
 
     Raises:
-            MailboxWaits: other jobs find out whether Gmail answers.
+        MailboxWaits: other jobs find out whether Gmail answers.
     """
     job = _JobAtWork(gmail)
     # A timeout may interrupt the job at any statement; `_leave` removes it in any case.
@@ -78,7 +78,7 @@ def _enter(account_id: UUID, job: _JobAtWork) -> None:
     """Register the job as at work.
 
     Raises:
-            MailboxWaits: other jobs find out whether Gmail answers; jobs not at work have to wait.
+        MailboxWaits: other jobs find out whether Gmail answers; jobs not at work have to wait.
     """
     silence = f"Gmail does not answer mailbox {account_id}"
     until = time.monotonic() + PATIENCE_SECONDS

@@ -46,10 +46,10 @@ def deliver_reminder(
     Message-ID.
 
     Raises:
-            Snooze: the person has quiet hours.
+        Snooze: the person has quiet hours.
         Cancel: the person left.
-            Fatal: no channel reaches the person.
-            HandlerError: a channel failed; the other channels were used.
+        Fatal: no channel reaches the person.
+        HandlerError: a channel failed; the other channels were used.
     """
     with firm_scope(ctx.firm_id):
         rows = Reminder.objects.select_related("user", "message__account").defer("message__html")

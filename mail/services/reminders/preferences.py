@@ -82,7 +82,7 @@ def create_preference(
 
     Raises:
         PreferenceInvalid: a setting cannot be used, or the person is no member of the firm.
-            WrongState: the person has a preference there already.
+        WrongState: the person has a preference there already.
     """
     with firm_scope(firm_id):
         if not Membership.objects.filter(user_id=user_id).exists():
@@ -136,7 +136,7 @@ def reset_preference(row: NotificationPreference, *, by: Actor = SERVICE, reason
     """Delete the preference: the person is then notified by e-mail, at any time.
 
     Raises:
-            RowGone: it is deleted already.
+        RowGone: it is deleted already.
     """
     with firm_scope(row.firm_id):
         locked = _locked(row.firm_id, row.user_id)

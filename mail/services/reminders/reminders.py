@@ -46,7 +46,7 @@ def change_reminder(
 
     Raises:
         ReminderInvalid: a setting cannot be used.
-            RowGone: it is deleted.
+        RowGone: it is deleted.
         WrongState: it is canceled, or withdrawn.
     """
     with firm_scope(reminder.firm_id):
@@ -68,7 +68,7 @@ def cancel_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = ""
 
     Raises:
         RowGone: it is deleted.
-            WrongState: it has no further dates.
+        WrongState: it has no further dates.
     """
     with firm_scope(reminder.firm_id):
         locked = locked_row(reminder)

@@ -131,7 +131,7 @@ def with_stored_labels(condition: Group | Leaf, account_id: UUID | None) -> Grou
     """Return conditions with labels as a rule of the mailbox, or of the whole firm, stores them.
 
     Raises:
-            ConditionsInvalid: a label is not one of the mailbox, or of any mailbox of the firm.
+        ConditionsInvalid: a label is not one of the mailbox, or of any mailbox of the firm.
     """
     faults: list[dict[str, str]] = []
     own = None if account_id is None else MailboxLabels(account_id)
@@ -153,7 +153,7 @@ def with_label_names(actions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the actions of a firm's rule with names instead of label ids.
 
     Raises:
-            RuleInvalid: an id belongs to no label, or to different ones.
+        RuleInvalid: an id belongs to no label, or to different ones.
     """
     named, faults = [], []
     for index, one in enumerate(actions):

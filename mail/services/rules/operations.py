@@ -168,7 +168,7 @@ def enable_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rule:
     """Enable the rule for mail from now on, as far as the actor may read that mail.
 
     Raises:
-            WrongState: it is enabled, or was not tried since its last change.
+        WrongState: it is enabled, or was not tried since its last change.
         ConditionsInvalid: its conditions cannot be used.
         RuleInvalid: another setting cannot be used.
     """

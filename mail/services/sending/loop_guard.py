@@ -32,7 +32,7 @@ def check_automatic(account: MailAccount, content: Content) -> None:
     The replies are locked, so that of two to one sender the second finds the first.
 
     Raises:
-            AutomaticRefused: it could begin a loop, or is the second answer within a day.
+        AutomaticRefused: it could begin a loop, or is the second answer within a day.
     """
     if own_recipients(account, content):
         raise AutomaticRefused("It would go to the mailbox's own owner.")

@@ -103,8 +103,8 @@ def request_outbound(
     Must run in the firm's scope. An action sends one message: a second call returns the same one.
 
     Raises:
-            OutboundInvalid: a field cannot be sent as it is.
-            AutomaticRefused: nobody wrote the message, and it could begin a loop.
+        OutboundInvalid: a field cannot be sent as it is.
+        AutomaticRefused: nobody wrote the message, and it could begin a loop.
     """
     if action is not None:
         found: OutboundMessage | None = OutboundMessage.objects.filter(action=action).first()

@@ -43,7 +43,7 @@ def cancel_outbound(outbound: OutboundMessage, *, reason: str = "", by: Actor = 
     instead.
 
     Raises:
-            WrongState: it is being sent, or has ended.
+        WrongState: it is being sent, or has ended.
     """
     with firm_scope(outbound.firm_id):
         # Locked before the message, as decisions do, because otherwise the two could deadlock.
@@ -78,7 +78,7 @@ def send_again(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -
     message cannot go out twice.
 
     Raises:
-            ReasonMissing: no reason is given.
+        ReasonMissing: no reason is given.
         WrongState: it was sent, waits or is being sent, nobody has approved it, or its mailbox is
             disconnected.
     """
@@ -103,8 +103,8 @@ def mark_sent(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) ->
     """Mark the message as sent, because somebody has seen that it was.
 
     Raises:
-            ReasonMissing: no reason is given.
-            WrongState: its state is not unknown.
+        ReasonMissing: no reason is given.
+        WrongState: its state is not unknown.
     """
     _require_reason(reason)
     _require(outbound, (OutboundStatus.UNKNOWN,))

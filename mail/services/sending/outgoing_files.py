@@ -21,8 +21,8 @@ def fetch_files(
     """Return the attachments with their bytes.
 
     Raises:
-            RowGone: the message that has the file is no longer stored in this mailbox.
-            GmailNotFound: it is no longer in Gmail.
+        RowGone: the message that has the file is no longer stored in this mailbox.
+        GmailNotFound: it is no longer in Gmail.
     """
     return tuple(_fetch(account, gmail, reference) for reference in references)
 

@@ -158,7 +158,7 @@ def _refused(
     have been sent, too, before a person had the message sent again.
 
     Raises:
-            GmailError: the refusal; the message is failed if it was surely not sent.
+        GmailError: the refusal; the message is failed if it was surely not sent.
     """
     try:
         gmail.delete_draft(outbound.gmail_draft_id)
@@ -255,7 +255,7 @@ def _check_later(outbound: OutboundMessage) -> None:
     """Leave the message to a person if it has been missing for some time.
 
     Raises:
-            MailboxWaits: it may still be found.
+        MailboxWaits: it may still be found.
     """
     with firm_scope(outbound.firm_id):
         OutboundMessage.objects.filter(pk=outbound.pk, missing_since=None).update(

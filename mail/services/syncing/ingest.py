@@ -58,7 +58,7 @@ def ingest_message(
     """Store one message, new or known, and return the job's result.
 
     Raises:
-            MailboxWaits: syncs moved the cursor again and again meanwhile.
+        MailboxWaits: syncs moved the cursor again and again meanwhile.
     """
     try:
         with firm_scope(account.firm_id):
@@ -95,7 +95,7 @@ def ingest_page(
     Messages that were stored stay stored, even if an error is raised.
 
     Raises:
-            MailboxWaits: syncs moved the cursor again and again meanwhile.
+        MailboxWaits: syncs moved the cursor again and again meanwhile.
         GmailError: Gmail refused the mailbox as a whole.
     """
     with firm_scope(account.firm_id):

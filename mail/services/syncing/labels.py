@@ -116,7 +116,7 @@ def ensure_label(account: MailAccount, gmail: GmailClient, label: str) -> str:
     """Return the id of a label by its id or name; a label with a new name is created in Gmail.
 
     Raises:
-            ActionInvalid: the text looks like a label's id, but Gmail has no such label.
+        ActionInvalid: the text looks like a label's id, but Gmail has no such label.
     """
     found = find_label(account, gmail, label)
     if found is not None:

@@ -68,7 +68,7 @@ def cursor_of(account: MailAccount, *, lock: bool = False) -> int | None:
     Must run in the firm's scope.
 
     Raises:
-            MailboxDisconnected: with `lock`; nothing may be stored, as the mail may be deleted
+        MailboxDisconnected: with `lock`; nothing may be stored, as the mail may be deleted
             already.
     """
     rows = MailAccount.objects.filter(pk=account.pk)

@@ -137,7 +137,7 @@ def _read_history(account: MailAccount, gmail: GmailClient, cursor: int) -> Sync
     """Read the history since the cursor, page by page, and apply it.
 
     Raises:
-            MailboxWaits: another sync, whose worker took this one for dead, has moved the cursor.
+        MailboxWaits: another sync, whose worker took this one for dead, has moved the cursor.
     """
     report = SyncReport()
     page_token: str | None = None

@@ -41,7 +41,7 @@ def renew_watch(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
     """Have Gmail publish the mailbox's changes for another week, and return the job's result.
 
     Raises:
-            GmailError: Gmail refused; the mailbox's page shows it until a renewal succeeds.
+        GmailError: Gmail refused; the mailbox's page shows it until a renewal succeeds.
     """
     topic = pubsub_topic()
     if not topic:
