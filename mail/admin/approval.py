@@ -118,7 +118,7 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
     came_to = column("What became of it", lambda approval: approval.outcome or "-")
 
     def lock_row(self, row: Any) -> Any:
-        """Lock it after the mailbox's replies, as a decision does."""
+        """Lock the mailbox's replies first, in the order of a decision."""
         lock_replies(row.account_id)
         return super().lock_row(row)
 

@@ -137,7 +137,7 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
         return super().may(request, operation, row)
 
     def lock_row(self, row: Any) -> Any:
-        """Lock it after the questions about it, as a decision does."""
+        """Lock the message's approvals first, in the order of a decision."""
         lock_questions(row)
         return super().lock_row(row)
 

@@ -85,9 +85,9 @@ def _why_not(
 
 
 def _next_is_queued(preference: NotificationPreference, digest_at: time, day: date) -> bool:
-    """Say whether the next day's digest is in the queue, or will be in a moment.
+    """Say whether the next day's digest is enqueued, or will be in a moment.
 
-    The clock does not tell: whoever travels meanwhile may be where that day's time has passed.
+    The time of day does not tell it: the person may have changed to a zone where it is over.
     """
     if preference.due_at is not None and preference.due_at <= database_now():
         return True

@@ -1,4 +1,4 @@
-"""Ends what waits to be done in a mailbox that is not to be written to any more."""
+"""Cancels the waiting actions and messages of a mailbox to which nothing may be written any more."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from mail.services.operation import locked_ids
 def cancel_waiting(account: MailAccount, why: str) -> None:
     """Cancel the mailbox's actions and messages that wait. Must run in the firm's scope.
 
-    Their jobs may start only once it may be written to again, and would go on.
+    Their jobs cannot do that, because they may start only after writing is allowed again.
     """
     waiting = OutboundMessage.objects.filter(account=account, status=OutboundStatus.QUEUED)
-    # What waits to be sent again may have been sent before.
+    # A message that waits to be sent again may have been sent before.
     may_be_sent = ~Q(gmail_draft_id="") | Q(in_doubt=True)
     waiting.filter(may_be_sent).update(status=OutboundStatus.UNKNOWN, error=why)
     waiting.exclude(may_be_sent).update(status=OutboundStatus.CANCELED, error=why)
-    # What is being sent may be sent already: its job says what became of it.
+    # A message that is being sent may be sent already: its job stores the outcome.
     sending = Q(outbound__status__in=[OutboundStatus.SENDING, OutboundStatus.UNKNOWN])
-    # An undo is what a person asked for: it is done all the same.
+    # An undo is done all the same, because a person asked for it.
     kept = sending | Q(action_type=ActionType.UNDO)
     unfinished = Action.objects.filter(account=account, status__in=UNFINISHED).exclude(kept)
     Action.objects.filter(pk__in=locked_ids(unfinished)).update(

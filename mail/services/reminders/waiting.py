@@ -1,4 +1,4 @@
-"""What waits in the queue for the end of a person's quiet hours."""
+"""Runs deliveries that wait for the end of a person's quiet hours, when these are changed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from jobs.queue import edit
 from jobs.states import Status
 from tenants.audit import Actor
 
-# The deliveries of reminders and of digests.
+# The job types of deliveries: reminders and digests.
 TYPES = ("reminder_delivery", "digest_delivery")
 REASON = "The quiet hours are others now"
 
 
 def ask_again(user_id: Any, by: Actor) -> None:
-    """Have the deliveries that wait find out now whether the person still wants quiet.
+    """Run the person's waiting deliveries now, so that they check the quiet hours again.
 
-    Else they wait for the end of quiet hours that nobody wants any more, or that are another zone's.
-    Must run in the firm's scope.
+    Otherwise they would wait for the end of the former quiet hours. Must run in the firm's scope.
     """
     waiting = JobQueue.objects.filter(
         user_id=user_id,
@@ -30,6 +29,6 @@ def ask_again(user_id: Any, by: Actor) -> None:
         scheduled_at__gt=database_now(),
     )
     for job_id in waiting.order_by("pk").values_list("pk", flat=True):
-        # A worker may have claimed it meanwhile: then it finds out by itself.
+        # A worker may have claimed the job meanwhile; then the job checks them by itself.
         with suppress(WrongState, UnknownJob):
             edit(job_id, run_now=True, by=by, reason=REASON)

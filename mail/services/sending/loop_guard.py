@@ -22,7 +22,7 @@ AUTO_REPLY_PAUSE = timedelta(days=1)
 MAX_AUTO_REPLIES_AN_HOUR = 50
 # Messages in these states were never sent, so they do not count.
 _NOT_SENT = (OutboundStatus.CANCELED, OutboundStatus.REJECTED, OutboundStatus.FAILED)
-# They may have waited long: for a yes, or for the end of a pause.
+# These count whenever they were asked for, as they may have waited for an approval or a pause.
 _ON_THEIR_WAY = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
 
 
@@ -46,15 +46,15 @@ def check_automatic(account: MailAccount, content: Content) -> None:
 
 
 def lock_replies(account_id: UUID) -> None:
-    """Let nobody else let an automatic reply of the mailbox go. Must run in the firm's scope.
+    """Let one transaction at a time release automatic replies. Must run in the firm's scope.
 
-    Before anything of the mailbox is locked: else two wait for each other.
+    Call it before anything else of the mailbox is locked, because otherwise two could deadlock.
     """
     list(MailAccount.objects.select_for_update(no_key=True).filter(pk=account_id))
 
 
 def why_not_released(outbound: OutboundMessage) -> str:
-    """Return why an automatic reply cannot go now that others have gone since it was asked for.
+    """Return why an automatic reply cannot be released, because others were in the meantime.
 
     Must run in the firm's scope, with the replies locked.
     """
@@ -103,7 +103,7 @@ def _check_rates(account: MailAccount, to: list[str], *, counts_asked: bool) -> 
 def _replies_since(
     account: MailAccount, age: timedelta, *, counts_asked: bool
 ) -> QuerySet[OutboundMessage]:
-    """Return the replies that went since, or go yet; with `counts_asked` those asked for since, too."""
+    """Return replies released in that time or not sent yet; with `counts_asked`, those asked for."""
     since = timezone.now() - age
     counted = Q(status__in=_ON_THEIR_WAY) | Q(send_after__gt=since) | Q(sent_at__gt=since)
     if counts_asked:

@@ -129,7 +129,7 @@ def _send_once(
         return None
     elif outbound.missing_since is not None:
         _note_return(outbound)
-    # The draft may have taken its time: until Gmail is told to send it, who stops the mailbox is heard.
+    # Checked again, because making the draft may have taken long, and somebody may have stopped it.
     usable_account(account.firm_id, account.pk)
     if suggests_only(account):
         _end_unsent(gmail, outbound, SUGGESTS_ONLY)
