@@ -1,4 +1,4 @@
-"""Cancels the waiting actions and messages of a mailbox to which nothing may be written any more."""
+"""Cancels the waiting actions and messages of a mailbox that may no longer be written to."""
 
 from __future__ import annotations
 

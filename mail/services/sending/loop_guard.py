@@ -103,7 +103,7 @@ def _check_rates(account: MailAccount, to: list[str], *, counts_asked: bool) -> 
 def _replies_since(
     account: MailAccount, age: timedelta, *, counts_asked: bool
 ) -> QuerySet[OutboundMessage]:
-    """Return replies released in that time or not sent yet; with `counts_asked`, those asked for."""
+    """Return replies released since or not sent yet; with `counts_asked`, those asked for, too."""
     since = timezone.now() - age
     counted = Q(status__in=_ON_THEIR_WAY) | Q(send_after__gt=since) | Q(sent_at__gt=since)
     if counts_asked:
