@@ -10,7 +10,7 @@
       GmailHistoryExpired   404 on history.list: synchronise from the start
       GmailConflict         409: it exists already, or somebody else was faster
       GmailRateLimited      429, and 403 for usage limits
-      GmailUnavailable      5xx, network, timeouts, a mailbox that is not ready: try later
+      GmailUnavailable      5xx, network, timeouts, answers not of Gmail: try later
 
 No message text and no credential appears in an error: of Gmail's answer only the machine-readable
 reason is kept.
@@ -146,6 +146,9 @@ _BY_STATUS: Mapping[int, type[GmailError]] = {
     HTTPStatus.TOO_MANY_REQUESTS: GmailRateLimited,
 }
 
+# Refusals by which a message, a draft or a permission is taken to be gone: Gmail itself must say so.
+_OF_WHAT_WAS_ASKED = (GmailBadRequest, GmailForbidden, GmailNotFound, GmailConflict)
+
 TRANSLATED = (
     ClientError,
     GoogleAuthError,
@@ -181,8 +184,11 @@ def refused_grant(reason: str) -> GmailError:
 
 def _from_answer(error: HttpError, now: datetime) -> GmailError:
     status = int(error.resp.status)
-    message, reason = _read_body(error.content)
+    told = _read_body(error.content)
     kind = _BY_STATUS.get(status, GmailBadRequest if status < 500 else GmailUnavailable)
+    if told is None and kind in _OF_WHAT_WAS_ASKED:
+        return GmailUnavailable(status=status, reason=UNREADABLE)
+    message, reason = told or ("", "")
     if status == HTTPStatus.FORBIDDEN and reason in _USAGE_REASONS:
         kind = GmailRateLimited
     if status == HTTPStatus.BAD_REQUEST and reason == "failedPrecondition":
@@ -193,14 +199,20 @@ def _from_answer(error: HttpError, now: datetime) -> GmailError:
     return kind(status=status, reason=reason, retry_after=retry_after)
 
 
-def _read_body(content: bytes) -> tuple[str, str]:
-    """Return Gmail's message (for parsing only, never to be shown) and its first reason."""
+def _read_body(content: bytes) -> tuple[str, str] | None:
+    """Return Gmail's message (for parsing only, never to be shown) and its first reason.
+
+    None where the body is not Gmail's: a page of a proxy's, or one that was cut off.
+    """
     try:
         error: Any = json.loads(content)["error"]
-        details = error.get("errors") or [{}]
-        message, reason = str(error.get("message", "")), str(details[0].get("reason", ""))
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-        return "", ""
+        message = str(error.get("message", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    try:
+        reason = str((error.get("errors") or [{}])[0].get("reason", ""))
+    except (KeyError, TypeError, AttributeError, IndexError):
+        reason = ""
     return message, reason if _REASON.fullmatch(reason) else ""
 
 

@@ -142,6 +142,31 @@ def test_an_answer_that_is_not_gmails_is_still_translated(content):
     assert error.reason == ""
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"<html>Not found</html>", b"[1]", b'{"error": "x"}', b"\xff"]
+)
+@pytest.mark.parametrize("status", [302, 304, 400, 403, 404, 407, 409, 410])
+def test_a_refusal_that_is_not_gmails_says_nothing_of_the_mailbox(status, content):
+    """A page of a proxy's: the message is not gone for that, nor is anything forbidden."""
+    response = httplib2.Response({})
+    response.status = status
+
+    error = translate(HttpError(response, content))
+
+    assert type(error) is errors.GmailUnavailable
+    assert (error.status, error.reason) == (status, "unreadable_answer")
+
+
+def test_a_wait_is_a_wait_whoever_asks_for_it():
+    response = httplib2.Response({"retry-after": "7"})
+    response.status = 429
+
+    error = translate(HttpError(response, b"<html>Sorry</html>"))
+
+    assert type(error) is errors.GmailRateLimited
+    assert error.retry_after == 7
+
+
 def test_errors_carry_neither_gmails_words_nor_the_address():
     original = _http_error(404, "notFound", "No such mail: dear Bob, my password is x")
     original.uri = "https://gmail.googleapis.com/messages/1?access_token=abc"
