@@ -28,7 +28,9 @@ def ask_again(user_id: Any, by: Actor) -> None:
         status=Status.PENDING,
         scheduled_at__gt=database_now(),
     )
-    for job_id in waiting.order_by("pk").values_list("pk", flat=True):
+    # Of several dates of a reminder, which share its lock, the first that comes counts for all.
+    jobs = {lock or pk: pk for pk, lock in waiting.order_by("-pk").values_list("pk", "lock_key")}
+    for job_id in sorted(jobs.values()):
         # A worker may have claimed the job meanwhile; then the job checks them by itself.
         with suppress(WrongState, UnknownJob):
             edit(job_id, run_now=True, by=by, reason=REASON)

@@ -34,7 +34,7 @@ from mail.services.reminders.reminders import (
     create_reminder,
     delete_reminder,
 )
-from tenants.models import Firm, Membership, Role
+from tenants.models import AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
 from tests.concurrency.test_admission import in_thread, on_postgresql, open_transaction
 from tests.factories.tenants import UserFactory, new_member
@@ -201,6 +201,26 @@ def test_what_waits_follows_the_quiet_hours_that_its_person_wants_meanwhile(
         clock.tick(hours=24)
         assert not testing.drain().ran
     assert len(mailoutbox) == 1
+
+
+def test_of_many_dates_that_wait_one_is_looked_at_again(
+    firm: Firm, person: Any, mailoutbox: list[Any]
+) -> None:
+    change_preference(firm.pk, person.pk, quiet_from=time(21), quiet_until=time(7))
+    first = datetime(2099, 3, 1, 22, tzinfo=UTC)
+    remind(firm, person, first, interval_seconds=600)
+    remind(firm, person, first)
+    with frozen_time(first) as clock:
+        for _ in range(5):
+            deliver_all(clock)
+            clock.tick(minutes=10)
+        change_preference(firm.pk, person.pk, quiet_from=None, quiet_until=None)
+        assert len(testing.drain().ran) == 2
+        clock.move_to(first + timedelta(hours=9))
+        testing.drain()
+    assert len(mailoutbox) == 2
+    edited = [one for one in stored(AuditEntry) if one.act == "job.edit"]
+    assert len(edited) == 2
 
 
 def test_other_settings_leave_what_waits_alone(firm: Firm, person: Any) -> None:
