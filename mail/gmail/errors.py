@@ -246,4 +246,4 @@ def _refresh_reason(error: RefreshError) -> str:
         code = argument.get("error", "") if isinstance(argument, dict) else ""
         if _REASON.fullmatch(str(code)):
             return str(code)
-    return INVALID_GRANT if INVALID_GRANT in str(error) else type(error).__name__
+    return type(error).__name__

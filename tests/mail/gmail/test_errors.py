@@ -110,6 +110,12 @@ def test_a_daily_limit_lasts_until_pacific_midnight():
             "invalid_client",
         ),
         (RefreshError("no refresh token"), errors.GmailAuthExpired, "RefreshError"),
+        # A page, of a proxy's, that only has the word in it: nobody withdrew anything.
+        (
+            RefreshError("<p>invalid_grant? See our help</p>"),
+            errors.GmailAuthExpired,
+            "RefreshError",
+        ),
         (DefaultCredentialsError("x"), errors.GmailAuthExpired, "DefaultCredentialsError"),
     ],
 )
