@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from jobs.engine.clock import database_now
 from jobs.queue import EnqueueSpec
+from jobs.registry.timetable import TimetableInvalid
 from mail.errors import AgentScheduleInvalid
 from mail.models import AgentProfile, AgentSchedule, Connection, MailAccount
 from mail.models.agent_schedule import MAX_NAME_LENGTH, MAX_PROMPT_LENGTH
@@ -64,12 +65,15 @@ def change_agent_schedule(
         before = {name: getattr(locked, name) for name in SETTINGS}
         shown = _settings(locked)
         changed = {name for name, value in settings.items() if value != before[name]}
-        if "enabled" in changed and settings["enabled"]:
+        switched_on = "enabled" in changed and settings["enabled"]
+        if switched_on:
             locked.stopped = why_stopped(locked)
             if locked.stopped:
                 raise AgentScheduleInvalid([fault("enabled", locked.stopped)])
         plans = not changed.isdisjoint(timetables.DATES)
         _set(locked, timetables.merged(before, settings, plans=plans), plans=plans)
+        if switched_on and not plans:
+            _pass_over(locked)
         locked.changed_at = timezone.now()
         _save(locked)
         audit("agent_schedule.change", locked, by, reason, before=shown, after=_settings(locked))
@@ -182,6 +186,17 @@ def _set(schedule: AgentSchedule, settings: dict[str, Any], *, plans: bool) -> N
         faults += timetables.plan(schedule)
     if faults:
         raise AgentScheduleInvalid(faults)
+
+
+def _pass_over(schedule: AgentSchedule) -> None:
+    """Leave out the dates that came while it was switched off: the next one is to come."""
+    now = database_now()
+    try:
+        timetable = schedule.timetable
+        if timetable is not None and schedule.due_at is not None and schedule.due_at <= now:
+            schedule.due_at = timetable.first_after(now, anchor=schedule.due_at)
+    except TimetableInvalid as error:
+        raise AgentScheduleInvalid([fault(error.field, str(error))]) from error
 
 
 def _settings(schedule: AgentSchedule) -> dict[str, Any]:

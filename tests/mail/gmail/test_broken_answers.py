@@ -88,3 +88,12 @@ def test_a_message_of_a_batch_that_cannot_be_read_is_named():
 
     assert found["a"] == {"id": "a"}
     assert [getattr(found[one], "reason", "") for one in "bc"] == ["unreadable_answer"] * 2
+
+
+@pytest.mark.parametrize("content", [PAGE, b"", b"{}"], ids=repr)
+def test_a_page_in_place_of_a_batch_is_an_outage(content):
+    http = Broken(content, 200)
+    http._answer[0]["content-type"] = "text/html"
+
+    with pytest.raises(errors.GmailUnavailable):
+        GmailClient(lambda: http).get_messages(["a"])

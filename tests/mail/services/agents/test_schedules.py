@@ -171,6 +171,37 @@ def test_inactive_firms_mailboxes_and_profiles_are_left_out(mailbox: Mailbox) ->
         assert enqueue_due() == 1
 
 
+@pytest.mark.req("S-02")
+def test_dates_that_came_while_it_was_switched_off_are_passed_over(mailbox: Mailbox) -> None:
+    due_at = soon()
+    schedule = planned(mailbox, due_at)
+    with frozen_time(due_at - timedelta(minutes=5)) as clock:
+        change_agent_schedule(schedule, enabled=False)
+        clock.move_to(due_at + timedelta(hours=2, minutes=30))
+        assert change_agent_schedule(schedule, enabled=True).due_at == due_at + timedelta(hours=3)
+        assert enqueue_due() == 0
+        clock.tick(minutes=30)
+        assert enqueue_due() == 1
+        # What is due already and only said to be on stays due.
+        clock.tick(hours=1)
+        change_agent_schedule(schedule, enabled=True)
+        assert enqueue_due() == 1
+
+
+@pytest.mark.req("S-02")
+def test_one_whose_zone_vanished_is_not_switched_on(mailbox: Mailbox) -> None:
+    schedule = planned(mailbox, soon())
+    change_agent_schedule(schedule, enabled=False)
+    with firm_scope(mailbox.firm):
+        AgentSchedule.objects.update(time_zone="Europe/Atlantis")
+    with (
+        frozen_time(soon() + timedelta(hours=2)),
+        pytest.raises(AgentScheduleInvalid) as refused,
+    ):
+        change_agent_schedule(schedule, enabled=True)
+    assert refused.value.errors[0]["field"] == "time_zone"
+
+
 def leaves_the_firm(person: Any) -> None:
     Membership.objects.unscoped("test").filter(user=person).delete()
 
