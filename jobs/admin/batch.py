@@ -59,7 +59,7 @@ class BatchAdmin(TenantAdmin):
     shown_state = column("State", _state)
     progress = column("Progress", lambda row: progress_in_words(progress_of(row)))
     made = age_column("Made", "created_at")
-    settled = age_column("All over", "settled_at")
+    settled = age_column("All settled", "settled_at")
     finished = age_column("Completed", "completed_at")
     shown_failed = column("Failed jobs", _failed_jobs)
     shown_jobs = column(
@@ -71,11 +71,11 @@ class BatchAdmin(TenantAdmin):
     )
     made_at = _moment("Made", "created_at")
     first_failure_at = _moment("First failure", "failed_at")
-    after_failure = column("Job for the failure", _job_link("failed_job_id"))
-    all_over_at = _moment("All over", "settled_at")
-    after_settled = column("Job for the end", _job_link("settled_job_id"))
+    after_failure = column("Job enqueued at the first failure", _job_link("failed_job_id"))
+    all_over_at = _moment("All settled", "settled_at")
+    after_settled = column("Job enqueued when all were settled", _job_link("settled_job_id"))
     all_completed_at = _moment("All completed", "completed_at")
-    after_completion = column("Job for the completion", _job_link("completed_job_id"))
+    after_completion = column("Job enqueued when all were completed", _job_link("completed_job_id"))
     empty_text = "No batches."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

@@ -28,7 +28,10 @@ def _not_closable(breaker: CircuitBreaker) -> str:
 def _not_openable(breaker: CircuitBreaker) -> str:
     if breaker.state == BreakerState.CLOSED:
         return ""
-    return f"The breaker is {breaker.get_state_display()} already; to hold jobs back for longer, pause them."
+    return (
+        f"The breaker is {breaker.get_state_display()} already. To hold the jobs back for longer, "
+        "pause them."
+    )
 
 
 def _failed(breaker: CircuitBreaker) -> str:
@@ -67,7 +70,9 @@ def _held(breaker: CircuitBreaker) -> str:
     if breaker.state == BreakerState.CLOSED:
         return "-"
     held = {"firm": breaker.firm.slug, "type": breaker.job_type, "held_back": WaitCode.BREAKER}
-    return link(list_url("jobqueue", **held), "those of this type, with their last errors")
+    return link(
+        list_url("jobqueue", **held), "jobs that the breaker holds back, with their last errors"
+    )
 
 
 @admin.register(CircuitBreaker)
@@ -81,31 +86,31 @@ class BreakerAdmin(TenantOperationsAdmin):
             label="Close breaker",
             icon="play_arrow",
             variant="primary",
-            effect="The jobs it held back run in their turn. Should they fail again, it opens "
+            effect="The jobs that the breaker holds back may start. If they fail again, it opens "
             "again.",
             obstacle=_not_closable,
             seen=_seen,
             perform=breakers.close_breaker,
-            report=lambda breaker: f"{breaker} runs again for {breaker.firm.name}.",
+            report=lambda breaker: f"{breaker}: jobs of {breaker.firm.name} may start again.",
         ),
         QueueOperation(
             name="open",
             label="Open breaker",
             icon="block",
             variant="danger",
-            effect="The type's jobs of this firm and limit key wait and use no attempts. After the "
-            "cooldown one is tried: when it completes, the others follow.",
+            effect="Jobs of this type, firm and limit key wait and use no attempts. After the "
+            "cooldown one of them runs as a probe; if it completes, the others follow.",
             obstacle=_not_openable,
             seen=_seen,
             perform=lambda breaker, **answers: breakers.open_breaker(
                 breaker.job_type, breaker.firm, limit_key=breaker.limit_key, **answers
             ),
-            report=lambda breaker: f"{breaker} waits for {breaker.firm.name}.",
+            report=lambda breaker: f"{breaker}: jobs of {breaker.firm.name} are held back.",
         ),
     )
     returns_to_list = True
     list_select_related = ("firm",)
-    empty_text = "Nothing has failed of late: no breaker counts."
+    empty_text = "No circuit breaker has recent failures to count."
     list_display = (
         "job_type",
         "limit_key",
@@ -136,7 +141,7 @@ class BreakerAdmin(TenantOperationsAdmin):
     opened = column(
         "Opened", lambda row: "" if row.state == BreakerState.CLOSED else age(row.opened_at)
     )
-    next_try = column("Tried again", _next_try)
-    probe = column("Job that is tried", _probe)
+    next_try = column("Next probe", _next_try)
+    probe = column("Probe job", _probe)
     failure = column("Failure that opened it", _failure)
     held = column("Jobs held back", _held)

@@ -48,9 +48,7 @@ ALL = "all"
 # In the address to which the page for rows selected by hand is sent. Whoever has to sign in again
 # is led to that address, but without the selection.
 BY_HAND = "by_hand"
-SELECT_AGAIN = (
-    "Nothing was done: which rows were selected is not known any more. Select them again."
-)
+SELECT_AGAIN = "Nothing was done: the selected rows are no longer known. Select them again."
 NOTHING_LEFT = "The state of these rows does not allow this; nothing was started."
 
 
@@ -119,7 +117,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             return self._bulk_page(request, action, ids, listing, form, HTTPStatus.BAD_REQUEST)
         chosen = self._chosen(request, ids, listing)
         if ids and not chosen.exists():
-            raise Http404("none of these rows is there")
+            raise Http404("none of the selected rows exists")
         selection = Selection(
             ids=ids or None,
             filters=bulk_answers.parameters(listing).dict(),

@@ -39,16 +39,16 @@ class RestartForm(BulkForm):
         max_value=MOST_CANARIES,
         label="Canary",
         help_text=(
-            "So many go first, fewer than there are; when more than a fifth of them fail again, "
-            "the run stops."
+            "Try this many rows first, as a canary; it must be fewer than all. If more than a "
+            "fifth of them fail again, the run stops."
         ),
     )
     rate_per_second = forms.FloatField(
         required=False,
         min_value=0.001,
         max_value=MOST_PER_SECOND,
-        label="At most, each second",
-        help_text="Empty: as fast as it goes.",
+        label="Rows per second, at most",
+        help_text="Leave empty for no limit.",
     )
     field_order = ("canary_size", "rate_per_second", "reason")
 

@@ -58,7 +58,7 @@ STOP = QueueOperation(
     icon="stop_circle",
     variant="danger",
     form=OptionalReasonForm,
-    effect="No further row is handled. What was done stays done.",
+    effect="The run handles no more rows. The rows that it has handled stay as they are.",
     obstacle=_over,
     perform=bulk.stop,
     report=lambda run: f"Stopped: {run.handled:,} of {run.total:,} were handled.",
@@ -72,7 +72,9 @@ class BulkRunAdmin(TenantOperationsAdmin):
     operations = (STOP,)
     change_form_template = "admin/jobs/bulkrun/page.html"
     list_before_template = "admin/jobs/partials/live_list.html"
-    empty_text = "Start one on the triage board, or from a list of jobs or dead letters."
+    empty_text = (
+        "No bulk runs. Start one on the triage board or from a list of jobs or dead letters."
+    )
     list_display = ("what", "state_now", "progress", "whose", "who", "started")
     list_filter = (FirmFilter,)
     list_select_related = ("firm",)
@@ -151,7 +153,10 @@ def _canary(run: BulkRun) -> str:
     if not run.canary_size:
         return ""
     if run.state == BulkState.CANARY_FAILED:
-        return f"More than {run.canary_max_failure_rate:.0%} of the canary failed again."
+        return (
+            f"More than {run.canary_max_failure_rate:.0%} of the canary failed again. The run "
+            "stopped."
+        )
     if run.canary_passed_at is not None:
         return "The canary passed."
     if not run.has_canary_out:
@@ -166,7 +171,7 @@ def _stranded(run: BulkRun, job_status: str) -> str:
     """Say why a run that is not over makes no progress; "" if its job may still run."""
     if run.state != BulkState.RUNNING or job_status not in RETRYABLE:
         return ""
-    return f"Its job is {job_status}: retry the job, and the run goes on; or stop the run."
+    return f"The run's job is {job_status}. Retry that job and the run goes on, or stop the run."
 
 
 def _waits(run: BulkRun, reasons: Sequence[WaitReason], now: datetime) -> str:
@@ -177,7 +182,7 @@ def _waits(run: BulkRun, reasons: Sequence[WaitReason], now: datetime) -> str:
         return ""
     seconds = (now - (run.last_chunk_at or run.created_at)).total_seconds()
     why = "; ".join(reason.detail for reason in lasting)
-    return f"Nothing was handled for {in_words(seconds)}. Its job waits: {why}."
+    return f"No row was handled for {in_words(seconds)}. The job of this run waits: {why}."
 
 
 def _searched(run: BulkRun) -> str:
@@ -207,7 +212,7 @@ def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
         Fact("Started by", run.started_by_name),
         Fact("Reason", run.reason),
         Fact("Priority", priority),
-        Fact("Most each second", f"{rate:g}" if rate else None),
+        Fact("Rows per second, at most", f"{rate:g}" if rate else None),
         Fact("Canary", canary_in_words(run)),
         Fact("Started", exact(run.created_at)),
         Fact("Last handled", exact(run.last_chunk_at)),

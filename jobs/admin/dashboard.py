@@ -127,7 +127,7 @@ def _tiles(stats: QueueStats) -> list[Figure]:
             "Held back",
             f"{totals.all_held_back:,}",
             ", ".join(f"{jobs:,} {code.words}" for code, jobs in totals.held_back.items() if jobs)
-            or "due, and stopped by a limit or a lock",
+            or "due, but held back by a limit or a lock",
             list_url("jobqueue", held_back=ANYTHING),
         ),
         Figure(
@@ -140,7 +140,7 @@ def _tiles(stats: QueueStats) -> list[Figure]:
         Figure(
             "Oldest wait",
             "none" if wait is None else in_words(wait),
-            "due, not held back on purpose",
+            "due jobs that nothing holds back on purpose",
         ),
         Figure(
             "Throughput",
@@ -180,16 +180,16 @@ def _pause_block(pause: Pause, now: datetime) -> Block:
 
 
 def _breaker_block(breaker: CircuitBreaker, now: datetime) -> Block:
-    due = "a try succeeds" if breaker.probe_at is None else since_in_words(breaker.probe_at, now)
+    due = "not planned" if breaker.probe_at is None else since_in_words(breaker.probe_at, now)
     return Block(
         kind="Breaker",
         href=reverse("admin:jobs_circuitbreaker_change", args=[breaker.pk]),
         what=str(breaker),
         firm=breaker.firm.name,
-        why=f"kept failing alike ({breaker.fingerprint})"
+        why=f"same failure again and again ({breaker.fingerprint})"
         if breaker.fingerprint
         else "opened by hand",
-        until=f"{breaker.get_state_display()}, next try {due}",
+        until=f"{breaker.get_state_display()}, next probe {due}",
     )
 
 

@@ -79,7 +79,7 @@ class EscalateForm(ReasonForm):
         required=False,
         empty_label="The firm's admins",
         label="Ask",
-        help_text="Is told by e-mail.",
+        help_text="This person gets an e-mail.",
     )
 
     def prepare(self, request: HttpRequest, row: DeadLetterQueue) -> None:
@@ -107,9 +107,12 @@ def _escalation_report(row: DeadLetterQueue) -> str:
 
 
 def _reprocess_effect(row: DeadLetterQueue) -> str:
-    effect = "Its job goes round again with the payload below, and its attempts start over."
+    effect = (
+        "The job returns to the queue with the payload below, and its attempts start from zero."
+    )
     why = why_refused(row.original_job)
-    return f"{effect} As it is, the payload would be refused again ({why})." if why else effect
+    refused = f"{effect} Unless you change it, the payload will be refused again ({why})."
+    return refused if why else effect
 
 
 REPROCESS = QueueOperation(
@@ -131,18 +134,18 @@ DISCARD = QueueOperation(
     label="Discard",
     icon="delete",
     variant="danger",
-    effect="Its job is given up for good and becomes failed.",
+    effect="The job becomes failed and runs again only if somebody retries it.",
     obstacle=_resolved,
     seen=lambda row: row.resolution,
     perform=dead_letters.discard,
-    report=lambda row: f"Discarded: {row.original_job.job_type} is given up.",
+    report=lambda row: f"Discarded: {row.original_job.job_type} is failed.",
 )
 ESCALATE = QueueOperation(
     name="escalate",
     label="Escalate",
     icon="campaign",
     form=EscalateForm,
-    effect="Somebody is asked by e-mail to look at it. It stays open for a decision.",
+    effect="Somebody is asked by e-mail to decide. The dead letter stays open until then.",
     obstacle=_escalated,
     seen=lambda row: row.resolution,
     perform=dead_letters.escalate,
@@ -175,7 +178,8 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
             icon="replay",
             variant="primary",
             form=RestartForm,
-            effect="Their jobs go back to the queue as they are, and their attempts start over.",
+            effect="The jobs return to the queue with their payloads unchanged, and their "
+            "attempts start from zero.",
         ),
         BulkAction(
             operation=BulkOperation.DISCARD,
@@ -183,7 +187,7 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
             icon="delete",
             variant="danger",
             form=BulkReasonForm,
-            effect="Their jobs are given up for good and become failed.",
+            effect="The jobs become failed and run again only if somebody retries them.",
         ),
     )
     change_form_template = "admin/jobs/deadletterqueue/page.html"
@@ -213,7 +217,7 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
     decision = column("Decision", _resolution, label=LABELS)
     moved = age_column("Moved", "moved_at")
     failure = column("Error", lambda row: error_line(error_in_words(row.error_class, row.error)))
-    empty_text = "No job has stopped for good."
+    empty_text = "No dead letters."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[DeadLetterQueue]:
         """Do not fetch the jobs' large columns: only a row's own page needs them."""

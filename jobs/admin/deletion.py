@@ -31,7 +31,7 @@ class ConfirmForm(ReasonForm):
         answers: dict[str, Any] = super().clean() or {}
         typed = answers.pop("confirmation", None)
         if typed is not None and typed.strip() != self._name:
-            self.add_error("confirmation", f"Type {self._name}, exactly so.")
+            self.add_error("confirmation", f"Type exactly: {self._name}")
         return answers
 
 
@@ -42,7 +42,7 @@ class DeleteFirmForm(ConfirmForm):
         required=False,
         initial=True,
         label="Export it first",
-        help_text="The zip is with the system firm's data requests, for a week.",
+        help_text="The ZIP file stays among the system firm's data requests for a week.",
     )
     field_order = ("export_first", "confirmation", "reason")
 
@@ -64,8 +64,9 @@ DELETE_FIRM = QueueOperation(
     variant="danger",
     role="admin",
     form=DeleteFirmForm,
-    effect="Everything it owns goes for good: jobs, mailboxes, mail, schedules, memberships, keys. "
-    "It is inactive from now on; its jobs in flight are asked to end. The audit log stays.",
+    effect="Everything the firm owns is deleted for good: jobs, mailboxes, mail, schedules, "
+    "memberships, keys. The firm becomes inactive at once, and its running jobs are asked to "
+    "stop. The audit log stays.",
     obstacle=lambda firm: "The system firm cannot be deleted." if firm.is_system else "",
     perform=deletion.delete_firm,
     report=lambda firm: f"{firm.name} is being deleted; a job of the system firm does it.",
@@ -77,8 +78,8 @@ DELETE_USER = QueueOperation(
     variant="danger",
     role="admin",
     form=ConfirmForm,
-    effect="The account goes for good, with memberships, API keys and the jobs on the user's "
-    "behalf; those in flight are asked to end. What the user did stays in the audit log.",
+    effect="The account is deleted for good, with its memberships, its API keys and the jobs on "
+    "the user's behalf; running ones are asked to stop. What the user did stays in the audit log.",
     perform=deletion.delete_user,
     report=lambda user: f"{user} is being deleted; a job of the system firm does it.",
 )

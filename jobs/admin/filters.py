@@ -120,7 +120,7 @@ class UserFilter(TermFilter):
         try:
             return self.narrow(rows, user=name) if name else rows
         except FilterInvalid as error:
-            raise ParameterRefused(self.parameter_name, "No such user is known.") from error
+            raise ParameterRefused(self.parameter_name, "There is no such user.") from error
 
 
 class DeadUserFilter(UserFilter):

@@ -68,13 +68,13 @@ def _not_cancelable(job: JobQueue) -> str:
         return f"The job is over: it is {job.status}."
     if job.cancel_requested_at is None:
         return ""
-    return "The job was asked to stop before; it stops at its next checkpoint."
+    return "The job has already been asked to stop; it stops at its next checkpoint."
 
 
 def _cancel_effect(job: JobQueue) -> str:
     if job.status in IN_FLIGHT:
-        return "It runs: its handler is asked to stop at its next checkpoint."
-    return "It has not started: it is canceled at once. It can be retried later."
+        return "The job is running: its handler is asked to stop at its next checkpoint."
+    return "The job has not started: it is canceled at once. You can retry it later."
 
 
 def _cancel_report(job: JobQueue) -> str:
@@ -89,8 +89,8 @@ RETRY = QueueOperation(
     icon="replay",
     variant="primary",
     form=OptionalReasonForm,
-    effect="It goes round again with its payload as it is, and its attempts start over. "
-    "An open dead letter of it closes as reprocessed.",
+    effect="The job returns to the queue with its payload unchanged, and its attempts start from "
+    "zero. Its open dead letter, if any, is closed as reprocessed.",
     obstacle=_not_retryable,
     # With the series, because since then the job may have been retried and failed again.
     seen=lambda job: f"{job.series} {job.status}",
@@ -131,28 +131,27 @@ class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin
             icon="replay",
             variant="primary",
             form=RestartForm,
-            effect="They go back to the queue as they are, and their attempts start over. Open dead "
-            "letters of them close as reprocessed.",
+            effect="The jobs return to the queue with their payloads unchanged, and their "
+            "attempts start from zero. Their open dead letters are closed as reprocessed.",
         ),
         BulkAction(
             operation=BulkOperation.CANCEL,
             label="Cancel",
             icon="block",
             variant="danger",
-            effect="Those that have not started are canceled at once; running ones are asked to stop "
-            "at their next checkpoint.",
+            effect="Jobs that have not started are canceled at once; running ones are asked to "
+            "stop at their next checkpoint.",
         ),
         BulkAction(
             operation=BulkOperation.SET_PRIORITY,
             label="Set priority",
             icon="low_priority",
             form=BulkPriorityForm,
-            effect="Those that have not started get another priority; the lower the number, the "
-            "sooner they start.",
+            effect="Jobs that have not started get the new priority. Lower numbers start first.",
         ),
     )
     change_form_template = "admin/jobs/jobqueue/page.html"
-    empty_text = "Nothing was enqueued yet."
+    empty_text = "No job has been enqueued yet."
     list_display = (
         "job",
         "number",

@@ -20,21 +20,21 @@ from jobs.states import Status
 class EditForm(JobChangesForm, OptionalReasonForm):
     """The changes to a waiting job."""
 
-    run_now = forms.BooleanField(required=False, help_text="As soon as a worker is free.")
+    run_now = forms.BooleanField(required=False, help_text="The job becomes due at once.")
     scheduled_at = TimeAnswer(required=False, label="Not before (UTC)")
     field_order = ("priority", "run_now", "scheduled_at", "payload", "reason")
 
     def prepare(self, request: HttpRequest, row: JobQueue) -> None:
         """Start from the job as it is."""
         super().prepare(request, row)
-        now = f"Empty means as it is: {exact(row.scheduled_at)}."
+        now = f"Leave empty to keep {exact(row.scheduled_at)}."
         self.fields["scheduled_at"].help_text = now
 
 
 def _not_editable(job: JobQueue) -> str:
     if job.status == Status.PENDING:
         return ""
-    return f"The job is {job.status}; only one that waits can be edited."
+    return f"The job is {job.status}; only a pending one can be edited."
 
 
 def _seen(job: JobQueue) -> str:
@@ -48,8 +48,8 @@ EDIT = QueueOperation(
     label="Edit",
     icon="edit",
     form=EditForm,
-    effect="It is changed before a worker starts it. Lock and limit keys that its type derives from "
-    "the payload follow it; the idempotency key stays.",
+    effect="The job is changed before a worker starts it. Lock and limit keys that its type "
+    "derives from the payload change with it; the idempotency key stays.",
     obstacle=_not_editable,
     seen=_seen,
     perform=edit,

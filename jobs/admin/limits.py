@@ -29,8 +29,8 @@ from tenants.models import Role
 
 MAX_NUMBER = 1_000_000
 COUNTED_BY = [
-    (CountedBy.FIRM.value, "Each firm: its jobs of the type"),
-    (CountedBy.KEY.value, "Each limit key of a firm, such as a mailbox"),
+    (CountedBy.FIRM.value, "Per firm: the firm's jobs of the type"),
+    (CountedBy.KEY.value, "Per limit key of a firm, such as a mailbox"),
     (CountedBy.ALL_FIRMS.value, "All firms together"),
 ]
 COUNTED_BY_ONE_FIRM = COUNTED_BY[:-1]
@@ -43,19 +43,19 @@ class RateForm(OperationForm):
         label="Starts",
         min_value=1,
         max_value=MAX_NUMBER,
-        help_text="A job counts for one, or for the units that its type declares.",
+        help_text="Each job counts as one start, or as the units that its type declares.",
     )
     per_seconds = forms.IntegerField(
         label="In seconds",
         min_value=1,
         max_value=MAX_NUMBER,
-        help_text="10 starts in 60 seconds: one every 6 seconds on average.",
+        help_text="For example, 10 starts in 60 seconds: one every 6 seconds on average.",
     )
     burst = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=MAX_NUMBER,
-        help_text="Most that may start at once after a quiet time; empty means as many as the "
+        help_text="How many may start at once after a quiet time. Leave empty for the number of "
         "starts above.",
     )
 
@@ -89,7 +89,8 @@ class NewRateForm(FirmChoiceForm, RateForm):
         empty_value=None,
         max_length=MAX_KEY_LENGTH,
         widget=UnfoldAdminTextInputWidget(),
-        help_text="Where keys are counted: the one to limit; empty means each.",
+        help_text="Only when counting per limit key: the key to limit. Leave empty to limit each "
+        "key.",
     )
 
     def prepare(self, request: HttpRequest, row: RateLimit | None) -> None:
@@ -154,7 +155,7 @@ def _left(limit: Any) -> str:
     if left > 0:
         return _may_start(limit, left)
     if tokens >= 1:
-        return f"{limit.bucket_granted} let through, about to start"
+        return f"{limit.bucket_granted} admitted, about to start"
     wait = (1 - tokens) * limit.per_seconds / limit.amount
     return f"next in {in_words(wait)}"
 
@@ -176,7 +177,7 @@ class RateLimitAdmin(LimitAdmin):
             icon="edit",
             role=Role.ADMIN,
             form=RateForm,
-            effect="Holds for every start from now on.",
+            effect="Applies to every job that starts from now on.",
             seen=_seen_rate,
             perform=lambda limit, **answers: limits.set_rate_limit(
                 limit.job_type, **_counting(limit), **answers
@@ -190,7 +191,7 @@ class RateLimitAdmin(LimitAdmin):
             variant="danger",
             role=Role.ADMIN,
             form=OptionalReasonForm,
-            effect="What waits for this limit starts as fast as workers take it.",
+            effect="Jobs that wait for this limit start as soon as workers are free.",
             seen=_seen_rate,
             perform=lambda limit, **answers: limits.clear_rate_limit(
                 limit.job_type, **_counting(limit), **answers
@@ -206,14 +207,14 @@ class RateLimitAdmin(LimitAdmin):
             variant="primary",
             role=Role.ADMIN,
             form=NewRateForm,
-            effect="Jobs that are counted together start no more often than this. The others wait "
-            "and use no attempts. A firm's own limit stands before the one for every firm; a limit "
-            "that is there already is changed.",
+            effect="Jobs that are counted together start at most this often; the others wait and "
+            "use no attempts. A firm's own limit applies instead of the one for every firm. If "
+            "this limit exists already, it is changed.",
             perform=limits.set_rate_limit,
             report=lambda limit: f"Set: {limit.subject}, {_rate(limit)}, {where(limit)}.",
         ),
     )
-    empty_text = "Jobs start as often as workers are free."
+    empty_text = "No rate limits: jobs start as soon as workers are free."
     list_display = ("limited", "where", "counted", "rate", "burst", "left")
     list_filter = (JobTypeFilter, FirmFilter)
     ordering = ("job_type", "firm_id", "id")

@@ -49,8 +49,8 @@ class LockAdmin(TenantOperationsAdmin):
             icon="lock_open",
             variant="danger",
             role=Role.ADMIN,
-            effect="The lock is free at once, and its holder is not told: it may still be at "
-            "work. The lock of a job in flight stays; cancel the job instead.",
+            effect="The lock becomes free at once. Its holder is not told and may still be "
+            "working. The lock of a job in flight cannot be released: cancel the job instead.",
             # Another holder would have another token.
             seen=lambda lock: str(lock.fencing_token),
             perform=locks.force_release,
@@ -59,7 +59,7 @@ class LockAdmin(TenantOperationsAdmin):
     )
     returns_to_list = True
     list_select_related = ("firm",)
-    empty_text = "No job holds a lock key, and nobody took a lock."
+    empty_text = "No lock is held."
     list_display = ("lock_key", "slot", "whose", "holder", "held", "expires", "fencing_token")
     list_filter = (FirmFilter,)
     search_fields = ("lock_key__startswith",)

@@ -42,7 +42,7 @@ class NewJobForm(FirmChoiceForm):
     offers_every_firm = False
     declared: JobType
 
-    at = TimeAnswer(required=False, label="Not before (UTC)", help_text="Empty means now.")
+    at = TimeAnswer(required=False, label="Not before (UTC)", help_text="Leave empty for now.")
     priority = forms.TypedChoiceField(
         coerce=int,
         initial=Priority.NORMAL,
@@ -52,8 +52,8 @@ class NewJobForm(FirmChoiceForm):
         required=False,
         empty_value=None,
         max_length=MAX_KEY_LENGTH,
-        help_text="A live job of the firm with this key stays the only one. Empty means what the "
-        "type derives from its payload, if anything.",
+        help_text="If a live job of the firm has this key, no new job is enqueued. Leave empty "
+        "for the key that the type derives from the payload, if it does.",
     )
     reason = TextAnswer(required=False, help_text="Kept in the audit log.")
 
@@ -116,7 +116,7 @@ def _operation_for(declared: JobType) -> QueueOperation:
         variant="primary",
         role=Role.DEVELOPER,
         form=type("TypedNewJobForm", (NewJobForm,), {"declared": declared}),
-        effect=_summary(declared) or "It is checked against the schema of its type.",
+        effect=_summary(declared) or "The payload is checked against the schema of its type.",
         perform=enqueue,
         report=str,
     )
@@ -185,5 +185,7 @@ class NewJobAdmin(TenantOperationsAdmin):
         if made.created:
             messages.success(request, f"{made.job.job_type} is enqueued.")
         else:
-            messages.warning(request, "This job has the idempotency key; nothing was enqueued.")
+            messages.warning(
+                request, "This job has the idempotency key already; nothing was enqueued."
+            )
         return HttpResponseRedirect(job_url(made.job_id))

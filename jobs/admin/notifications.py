@@ -31,7 +31,7 @@ from tenants.models import Role
 
 EVENT_WORDS = {
     NotificationEvent.NEW_FAILURE: "Alert: a failure that is new",
-    NotificationEvent.UNREVIEWED: "Alert: dead letters that nobody reviews",
+    NotificationEvent.UNREVIEWED: "Alert: dead letters that nobody has reviewed",
     NotificationEvent.OPENED: "Each dead letter that opens",
     NotificationEvent.REPROCESSED: "Each dead letter that is reprocessed",
     NotificationEvent.DISCARDED: "Each dead letter that is discarded",
@@ -64,7 +64,8 @@ class NewEndpointForm(FirmChoiceForm):
     )
     target = forms.CharField(
         max_length=MAX_TARGET_LENGTH,
-        help_text="The e-mail address, or the URL of the webhook, Discord's too. Lists show the host alone.",
+        help_text="The e-mail address, or the URL of the webhook (Discord too). Lists show only "
+        "the host.",
     )
     events = _events_field(initial=ALERTS)
 
@@ -88,7 +89,7 @@ def _seen(row: NotificationEndpoint) -> str:
 
 
 def _no_webhook(row: NotificationEndpoint) -> str:
-    return "" if row.channel == Channel.WEBHOOK else "Webhooks alone are signed."
+    return "" if row.channel == Channel.WEBHOOK else "Only webhooks have a signing key."
 
 
 SHOW_KEY = QueueOperation(
@@ -97,7 +98,7 @@ SHOW_KEY = QueueOperation(
     icon="key",
     role=Role.ADMIN,
     form=OptionalReasonForm,
-    effect="Shows the key that its webhooks are signed with. The audit log says who saw it.",
+    effect="Shows the key that signs this endpoint's webhooks. The audit log records who saw it.",
     obstacle=_no_webhook,
     perform=endpoints.show_signing_key,
     report=lambda _: "",
@@ -108,8 +109,8 @@ ROTATE_KEY = QueueOperation(
     icon="sync_lock",
     role=Role.ADMIN,
     form=OptionalReasonForm,
-    effect="A new key signs its webhooks from now on, those that wait too. Its receiver has to "
-    "know the new key.",
+    effect="A new key signs all webhooks from now on, also those that are waiting to be sent. "
+    "Give the new key to the receiver.",
     obstacle=_no_webhook,
     perform=endpoints.rotate_signing_key,
     report=lambda _: "",
@@ -128,8 +129,8 @@ class EndpointAdmin(LimitAdmin):
             variant="primary",
             role=Role.ADMIN,
             form=ChangeEndpointForm,
-            effect="Holds for what is sent from now on, for what waits too. To a disabled "
-            "endpoint nothing is sent.",
+            effect="Applies to every notification sent from now on, also to those that are "
+            "waiting. A disabled endpoint gets nothing.",
             seen=_seen,
             perform=endpoints.change_endpoint,
             report=lambda row: f"Changed: {row}.",
@@ -139,8 +140,9 @@ class EndpointAdmin(LimitAdmin):
             label="Send a test",
             icon="send",
             form=OptionalReasonForm,
-            effect="Sends a notification of the event “test”. Its delivery shows how it went.",
-            obstacle=lambda row: "" if row.enabled else "It is disabled.",
+            effect="Sends a notification of the event “test”. Its delivery shows whether it "
+            "arrived.",
+            obstacle=lambda row: "" if row.enabled else "The endpoint is disabled.",
             seen=_seen,
             perform=endpoints.send_test,
             report=lambda row: f"A test goes to {row.recipient}; see the deliveries.",
@@ -154,7 +156,8 @@ class EndpointAdmin(LimitAdmin):
             variant="danger",
             role=Role.ADMIN,
             form=OptionalReasonForm,
-            effect="Nothing is sent to it any more; what waits is canceled. Its deliveries stay.",
+            effect="The endpoint gets no more notifications; those waiting are canceled. Its "
+            "deliveries stay listed.",
             seen=_seen,
             perform=endpoints.remove_endpoint,
             report=lambda row: f"Removed: {row}.",
@@ -168,8 +171,8 @@ class EndpointAdmin(LimitAdmin):
             variant="primary",
             role=Role.ADMIN,
             form=NewEndpointForm,
-            effect="It gets the events of its firm; one for every firm gets those of all. Webhooks "
-            "are signed with a key that its page shows.",
+            effect="The endpoint gets the events of its firm, or of all firms if it is for every "
+            "firm. Webhooks are signed with a key; the endpoint's page shows it.",
             perform=endpoints.create_endpoint,
             report=lambda row: f"Created: {row}.",
         ),
@@ -182,9 +185,9 @@ class EndpointAdmin(LimitAdmin):
     ordering = ("-id",)
     fields = ("name", "channel", "where", "recipient", "gets", "state", "created_at")
     recipient = column("Sent to", lambda row: row.recipient)
-    gets = column("Events", lambda row: ", ".join(row.events) or "what jobs send to it")
+    gets = column("Events", lambda row: ", ".join(row.events) or "only what jobs send to it")
     state = column("State", lambda row: "enabled" if row.enabled else "disabled", label=LABELS)
-    empty_text = "Nobody is notified: alerts are in the log alone."
+    empty_text = "No endpoints: alerts are only written to the log."
 
     def subject(self, row: NotificationEndpoint) -> str:
         """Return the name, the recipient and the firm."""
@@ -249,7 +252,7 @@ class DeliveryAdmin(TenantAdmin):
     sent = age_column("Sent", "started_at")
     why = column("Error", lambda row: error_line(row.error))
     job = column("Job", lambda row: link(job_url(row.job_id), row.job_id))
-    empty_text = "Nothing was sent lately."
+    empty_text = "No recent deliveries."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
         """Fetch the endpoint with the rows; it may be removed."""

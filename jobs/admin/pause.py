@@ -41,13 +41,14 @@ class PauseForm(FirmChoiceForm):
         empty_value=None,
         max_length=MAX_KEY_LENGTH,
         widget=UnfoldAdminTextInputWidget(),
-        help_text="Such as a mailbox's; a job's page shows it. Empty means every job.",
+        help_text="For example a mailbox's key; a job's page shows its limit key. Leave empty for "
+        "every job.",
     )
     reason = TextAnswer(help_text="Shown with each job it holds back, and kept in the audit log.")
     until = TimeAnswer(
         required=False,
         label="Until (UTC)",
-        help_text="When it ends by itself; empty means somebody resumes it.",
+        help_text="The pause ends by itself at this time. Leave empty to end it by hand.",
     )
 
 
@@ -74,7 +75,7 @@ class PauseAdmin(LimitAdmin):
             icon="play_arrow",
             variant="primary",
             form=OptionalReasonForm,
-            effect="The pause is over, and what it held back runs in its turn.",
+            effect="The pause ends, and the jobs that it held back may start.",
             # A new pause reuses the row of one that is over.
             seen=lambda pause: str(pause.created_at),
             perform=limits.resume,
@@ -88,8 +89,8 @@ class PauseAdmin(LimitAdmin):
             icon="pause",
             variant="primary",
             form=PauseForm,
-            effect="Nothing that matches starts while the pause stands. What runs goes on to its "
-            "end, and nothing is lost: jobs wait and use no attempts.",
+            effect="No matching job starts during the pause. Running jobs go on to their end. "
+            "Waiting jobs are kept and use no attempts.",
             perform=limits.pause,
             report=lambda pause: (
                 f"Paused {subject_of(pause)} "

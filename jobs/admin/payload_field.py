@@ -51,8 +51,8 @@ class PayloadForm(OperationForm):
     """The payload of a job, to be edited."""
 
     payload = PayloadField(
-        help_text="Checked against the schema of its type. What changes is kept in the audit log. "
-        "Hidden secrets stay as they are where you leave them in their place."
+        help_text="The payload is checked against the schema of its type. Changes are kept in the "
+        "audit log. To keep a hidden secret, leave its mask in place."
     )
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
@@ -75,7 +75,7 @@ class JobChangesForm(PayloadForm):
         super().prepare(request, row)
         now = Priority(self.job_of(row).priority).word
         self.fields["priority"].choices = [  # type: ignore[attr-defined]  # a choice field
-            ("", f"As it is ({now})"),
+            ("", f"Unchanged ({now})"),
             *PRIORITY_CHOICES,
         ]
 

@@ -29,7 +29,7 @@ class RehearseForm(PayloadForm):
 
 def _alive(row: DeadLetterQueue) -> str:
     status = row.original_job.status
-    return "" if status in RETRYABLE else f"Its job is {status}: there is nothing to rehearse."
+    return "" if status in RETRYABLE else f"The job is {status}: there is nothing to rehearse."
 
 
 REHEARSE = QueueOperation(
@@ -38,9 +38,9 @@ REHEARSE = QueueOperation(
     icon="science",
     role="developer",
     form=RehearseForm,
-    effect="Its job runs with the payload below, in a transaction that is rolled back. Calls to "
-    "the outside are blocked and listed. The page shows what it would do, after "
-    f"{MOST_SECONDS:g} seconds at most.",
+    effect="The job runs with the payload below in a transaction that is rolled back. Calls to "
+    "the outside are blocked and listed. The page shows what the job would do; this takes at most "
+    f"{MOST_SECONDS:g} seconds.",
     obstacle=_alive,
     # The same as for a reprocess, which the result's page offers with the same payload.
     seen=lambda row: row.resolution,

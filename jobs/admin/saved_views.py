@@ -40,10 +40,10 @@ class SavedViewForm(OperationForm):
 
     name = forms.CharField(
         max_length=MAX_VIEW_NAME_LENGTH,
-        help_text="A view of yours with this name becomes this one.",
+        help_text="If you have a view with this name, it is replaced.",
     )
     shared = forms.BooleanField(
-        required=False, label="Shared", help_text="The firm's other members see it too."
+        required=False, label="Shared", help_text="The firm's other members see the view too."
     )
 
 
@@ -128,11 +128,11 @@ class SavedViewsAdmin(TenantAdmin):
         wanted = request.POST["delete"]
         views = {str(view.pk): view for view in views_of(_user(request), self.listing)}
         if wanted not in views or not _may_delete(request, views[wanted]):
-            raise Http404("no such view")
+            raise Http404("this view does not exist")
         try:
             delete_view(wanted)
         except UnknownJob as error:
-            raise Http404("this view is gone") from error
+            raise Http404("this view no longer exists") from error
         messages.success(request, "The view is deleted.")
         return HttpResponseRedirect(self.address("views"))
 
@@ -212,8 +212,8 @@ def _owner(request: HttpRequest, parameters: Mapping[str, str]) -> tuple[Firm, s
             raise PermissionDenied
         firm = firms[0]
         if len(firms) > 1:
-            return firm, "Filter the list by the firm to share the view with."
-    return firm, "" if access.may(Role.OPERATOR, firm.pk) else "Operators can share views."
+            return firm, "To share the view, filter the list by the firm to share it with."
+    return firm, "" if access.may(Role.OPERATOR, firm.pk) else "Only operators can share views."
 
 
 def _may_delete(request: HttpRequest, view: SavedView) -> bool:

@@ -55,18 +55,18 @@ class TimetableForm(OperationForm):
         max_length=MAX_CRON_LENGTH,
         empty_value=None,
         widget=forms.TextInput(attrs={"placeholder": "30 2 * * MON-FRI"}),
-        help_text="Minute, hour, day, month, weekday; either this or an interval.",
+        help_text="Minute, hour, day, month, weekday. Give either this or an interval.",
     )
     interval_seconds = forms.IntegerField(required=False, label="Interval in seconds")
     time_zone = forms.CharField(
         initial="UTC",
         max_length=50,
-        help_text="The zone whose clock the cron expression names, such as Europe/Vienna.",
+        help_text="The time zone of the cron expression, such as Europe/Vienna.",
     )
     payload = PayloadField(
         required=False,
         rows=4,
-        help_text="What each run's jobs carry, as a JSON object; the envelope is filled in.",
+        help_text="The payload of each run's jobs, as a JSON object. The envelope is filled in.",
     )
     priority = forms.TypedChoiceField(
         coerce=int,
@@ -74,8 +74,8 @@ class TimetableForm(OperationForm):
         choices=PRIORITY_CHOICES,
     )
     missed_runs = forms.ChoiceField(
-        choices=[(MissedRuns.SKIP, "are skipped"), (MissedRuns.RUN_ONCE, "are made up for once")],
-        label="Runs missed while no worker was there",
+        choices=[(MissedRuns.SKIP, "are skipped"), (MissedRuns.RUN_ONCE, "lead to one run")],
+        label="Runs missed while no worker was running",
     )
 
 
@@ -90,7 +90,7 @@ class NewScheduleForm(FirmChoiceForm, TimetableForm):
         required=False,
         label="For every",
         choices=lambda: [("", "firm"), *((name, name) for name in group_names())],
-        help_text="One job a run for each of these; else one for the firm.",
+        help_text="Each run enqueues one job for each of these; “firm” means one job.",
     )
 
 
@@ -135,7 +135,7 @@ def _seen_timetable(row: Schedule) -> str:
 
 def _not_runnable(row: Schedule) -> str:
     if find(row.job_type) is None:
-        return f"No code here knows the type {row.job_type}."
+        return f"The type {row.job_type} is not known here."
     return "" if row.firm.active else f"The firm {row.firm.name} is not active."
 
 
@@ -146,7 +146,7 @@ NEW = QueueOperation(
     variant="primary",
     role=Role.DEVELOPER,
     form=NewScheduleForm,
-    effect="Its first run is the first that comes from now on.",
+    effect="The schedule's next run is its first one after now.",
     perform=_create,
     report=lambda row: f"{row.name} runs next at {exact(row.next_run_at)}.",
 )
@@ -156,7 +156,8 @@ CHANGE = QueueOperation(
     icon="edit",
     role=Role.DEVELOPER,
     form=ChangeScheduleForm,
-    effect="A new timetable begins with its first run from now on. Jobs that wait stay.",
+    effect="With a new timetable, the schedule's next run is its first one after now. Jobs that "
+    "are waiting stay.",
     seen=_seen_timetable,
     perform=_change,
     report=lambda row: f"{row.name} is changed.",
@@ -167,7 +168,8 @@ RUN = QueueOperation(
     icon="play_arrow",
     variant="primary",
     form=OptionalReasonForm,
-    effect="It runs once, now. Its next run stays as it is planned, and a paused one paused.",
+    effect="The schedule runs once, now. Its next planned run does not change; a paused schedule "
+    "stays paused.",
     obstacle=_not_runnable,
     seen=lambda row: str(row.last_run_at),
     perform=schedules.run_now,
@@ -178,7 +180,8 @@ PAUSE = QueueOperation(
     label="Pause",
     icon="pause",
     form=OptionalReasonForm,
-    effect="It leads to no more jobs until somebody resumes it. Jobs that wait already stay.",
+    effect="The schedule enqueues no more jobs until somebody resumes it. Jobs that are waiting "
+    "stay.",
     obstacle=lambda row: "" if row.enabled else "The schedule is paused already.",
     perform=schedules.pause,
     report=lambda row: f"{row.name} is paused.",
@@ -189,10 +192,10 @@ RESUME = QueueOperation(
     icon="play_circle",
     variant="primary",
     form=OptionalReasonForm,
-    effect="It goes on with its next run. What passed while it was paused is not made up for.",
+    effect="The schedule goes on with its next run. Runs that it missed while paused are skipped.",
     obstacle=lambda row: "The schedule is not paused." if row.enabled else "",
     perform=schedules.resume,
-    report=lambda row: f"{row.name} runs again, next at {exact(row.next_run_at)}.",
+    report=lambda row: f"{row.name} is resumed; its next run is at {exact(row.next_run_at)}.",
 )
 
 
@@ -219,7 +222,7 @@ class ScheduleAdmin(TenantOperationsAdmin):
     list_operations = (NEW,)
     change_form_template = "admin/jobs/schedule/page.html"
     list_select_related = ("firm",)
-    empty_text = "Those that types declare are stored when a worker starts."
+    empty_text = "No schedules. Those that job types declare are stored when a worker starts."
     list_display = ("title", "state", "firm", "reaches", "runs", "next_run", "last_run")
     list_filter = (FirmFilter,)
     search_fields = ("name__icontains",)
@@ -281,7 +284,7 @@ def _facts(row: Schedule) -> list[Fact]:
         Fact("Interval", f"{row.interval_seconds} s" if row.interval_seconds else None),
         Fact("Time zone", row.time_zone),
         Fact("Missed runs", row.missed_runs.replace("_", " ")),
-        Fact("Comes with the code", "yes" if row.shipped else None),
+        Fact("Declared in the code", "yes" if row.shipped else None),
         Fact("Last run", exact(row.last_run_at)),
         Fact("Changed", exact(row.updated_at)),
         Fact("Created", exact(row.created_at)),

@@ -97,8 +97,8 @@ class ScheduleRunAdmin(TenantAdmin):
     finished = age_column("Finished", "finished_at")
     why = column("Error", lambda run: error_line(run.error))
     shown_schedule = column("Schedule", lambda run: link(_schedule(run), run.schedule.name))
-    shown_jobs = column("Jobs", lambda run: link(_jobs_found(run), "those that are not purged"))
-    empty_text = "No schedule ran lately."
+    shown_jobs = column("Jobs", lambda run: link(_jobs_found(run), "those not yet purged"))
+    empty_text = "No recent runs."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ScheduleRun]:
         """Fetch firm and schedule with the rows."""

@@ -15,7 +15,7 @@ from jobs.states import TERMINAL, Resolution, Status
 _ENDINGS: dict[str, str] = {
     Status.COMPLETED: "Completed",
     Status.FAILED: "Failed",
-    Status.DLQ: "Moved to the dead letters",
+    Status.DLQ: "Dead-lettered",
     Status.CANCELED: "Canceled",
 }
 # A job due later than this after its creation was scheduled for later.
@@ -59,7 +59,7 @@ def headline(details: JobDetails, now: datetime) -> str:
         return f"{_ENDINGS[job.status]} {since_in_words(job.completed_at, now)}{ran}."
     if job.status == Status.PROCESSING and job.started_at is not None:
         return f"Running for {in_words((now - job.started_at).total_seconds())}."
-    return "Held by a worker, about to start."
+    return "Claimed by a worker, about to start."
 
 
 def _creation(job: JobQueue) -> Iterator[Moment]:

@@ -77,7 +77,7 @@ def _operation(name: str, label: str, icon: str, effect: str) -> QueueOperation:
         icon=icon,
         variant="danger" if name == "stop" else "default",
         form=OptionalReasonForm,
-        effect=f"{effect} It does so with its next heartbeat.",
+        effect=f"{effect} The worker does so at its next heartbeat.",
         obstacle=not_possible,
         seen=lambda worker: worker.requested,
         perform=workers.OPERATIONS[name],
@@ -106,21 +106,21 @@ class WorkerAdmin(TenantOperationsAdmin):
     """Worker processes and their leases; an operator may ask them to end, or to claim nothing."""
 
     operations = (
-        _operation("quiet", "Quiet", "pause", "It claims nothing more, and stays."),
-        _operation("resume", "Resume", "play_arrow", "It claims again."),
+        _operation("quiet", "Quiet", "pause", "The worker claims no more jobs but stays alive."),
+        _operation("resume", "Resume", "play_arrow", "The worker claims jobs again."),
         _operation(
             "drain",
             "Drain",
             "hourglass_bottom",
-            "It claims nothing more, finishes what it runs, however long that takes, and exits. "
-            "Nobody replaces it.",
+            "The worker claims no more jobs, finishes what it is running, however long that "
+            "takes, and exits. It is not replaced.",
         ),
         _operation(
             "stop",
             "Stop",
             "stop_circle",
-            "It claims nothing more and exits; what outlasts its grace is released and goes to "
-            "others. Nobody replaces it.",
+            "The worker claims no more jobs and exits. Jobs still running after the grace period "
+            "return to the queue. The worker is not replaced.",
         ),
     )
     list_operations = (
@@ -129,14 +129,14 @@ class WorkerAdmin(TenantOperationsAdmin):
             label="Ask a whole host",
             icon="dns",
             form=HostForm,
-            effect="Each live worker of the host is asked, and does it with its next heartbeat.",
+            effect="Each live worker of the host is asked and does so at its next heartbeat.",
             perform=workers.on_host,
             report=lambda asked: f"Asked: {', '.join(map(str, asked))}.",
         ),
     )
 
     list_before_template = "admin/jobs/partials/live_list.html"
-    empty_text = "Jobs wait until one is started: manage.py runworker"
+    empty_text = "Jobs wait until a worker is started: manage.py runworker"
     list_display = (
         *("name", "state", "asked", "serves", "load", "memory", "runs", "heartbeat", "since"),
     )

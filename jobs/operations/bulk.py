@@ -106,10 +106,10 @@ def start(spec: BulkSpec, *, by: By = None) -> BulkRun:
     run.total = _fix_members(run, _rows(spec))
     if not run.total:
         word = spec.operation.replace("_", " ")
-        raise WrongState(f"no row is chosen that {word} is possible for")
+        raise WrongState(f"the selection has no row on which {word} is possible")
     if run.canary_size >= run.total:
         # The number of members is known only now. A canary of all of them would spare none.
-        message = f"must be less than the {run.total:,} it is about"
+        message = f"must be less than the {run.total:,} rows of the run"
         raise BulkInvalid([Fault("canary", "out_of_range", message)])
     run.job_id = enqueue(
         "dlq_bulk" if spec.operation in OF_DEAD_LETTERS else "job_bulk",
@@ -176,17 +176,17 @@ def _check(spec: BulkSpec) -> None:
     faults = []
     if operation is BulkOperation.SET_PRIORITY:
         if priority is None:
-            faults.append(Fault("priority", "required", "name the priority to set"))
+            faults.append(Fault("priority", "required", "give the priority to set"))
         else:
             faults += number_faults("priority", priority, min(Priority), max(Priority))
     elif priority is not None:
-        faults.append(Fault("priority", "not_possible", "is for set_priority only"))
+        faults.append(Fault("priority", "not_possible", "is only for set_priority"))
     rate = pace.rate_per_second
     if rate is not None and not 0 < rate <= MOST_PER_SECOND:
         message = f"must be above 0 and at most {MOST_PER_SECOND:,.0f}"
         faults.append(Fault("rate_per_second", "out_of_range", message))
     if pace.canary_size and operation not in RESTARTS:
-        message = "is for operations after which jobs run again"
+        message = "is only for operations that run jobs again"
         faults.append(Fault("canary", "not_possible", message))
     if not 0 <= pace.canary_size <= MOST_CANARIES:
         message = f"must be from 0 to {MOST_CANARIES:,}"

@@ -47,8 +47,8 @@ _COLUMNS: dict[type[Any], tuple[str, ...]] = {
     ),
 }
 
-GONE = "it is gone"
-DECIDED = "it was decided already"
+GONE = "it no longer exists"
+DECIDED = "it has already been decided"
 
 
 def do_chunk(run: BulkRun, members: Sequence[BulkMember], actor: Actor) -> Outcomes:

@@ -174,7 +174,7 @@ def why_not_escalated(letter: DeadLetterQueue) -> str:
     if decided := why_not_decided(letter):
         return decided
     if not Firm.objects.filter(pk=letter.firm_id).exists():
-        return "is of a firm that is gone, where nobody can be asked: discard it"
+        return "belongs to a firm that no longer exists, so nobody can be asked: discard it"
     return ""
 
 

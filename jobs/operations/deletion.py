@@ -45,13 +45,15 @@ def delete_firm(firm: Firm, reason: str, *, export_first: bool = False, by: By =
     """
     require_reason(reason)
     if firm.is_system:
-        raise WrongState("the system firm cannot be deleted: its jobs keep the queue in order")
+        raise WrongState("the system firm cannot be deleted: its jobs maintain the queue")
     Firm.objects.filter(pk=firm.pk).update(active=False)
     facts = {"name": firm.name, "slug": firm.slug}
     export_id = _export(firm) if export_first else None
     job = _begin(FIRM_JOB_TYPE, {"firm_id": firm.pk}, facts, reason, by, export_job_id=export_id)
     if export_id is not None and job.payload.get("export_job_id") != str(export_id):
-        raise WrongState(f"job {job.pk} deletes it already, without an export: cancel that first")
+        raise WrongState(
+            f"job {job.pk} already deletes the firm, without an export: cancel that job first"
+        )
     return job
 
 
@@ -59,7 +61,7 @@ def by_hand_faults(job_type: str) -> list[Fault]:
     """Return why nobody enqueues, schedules or edits a job of this type by hand; [] if they may."""
     if job_type not in (FIRM_JOB_TYPE, USER_JOB_TYPE):
         return []
-    message = f"is a deletion: it is begun in the admin or with manage.py {job_type}, not by hand"
+    message = f"is a deletion: start it in the admin or with manage.py {job_type}, not by hand"
     return [Fault("job_type", "not_possible", message)]
 
 
@@ -94,7 +96,7 @@ def delete_user(user: AbstractBaseUser, reason: str, *, by: By = None) -> JobQue
     """
     require_reason(reason)
     if as_actor(by).user_id == user.pk:
-        raise WrongState("nobody deletes their own account")
+        raise WrongState("nobody can delete their own account")
     names = (sign_in_field(), email_field() or "", *FACTS)
     facts = {name: getattr(user, name) for name in names if hasattr(user, name)}
     users: Any = type(user)._default_manager
@@ -155,7 +157,9 @@ def is_exported(export_job_id: UUID) -> bool:
     with all_firms("a deletion waits for an export"):
         job = JobQueue.objects.filter(pk=export_job_id).first()
     if job is None or job.status in (Status.DLQ, Status.FAILED, Status.CANCELED):
-        raise Fatal("the export failed: nothing was deleted; retry the export, then the deletion")
+        raise Fatal(
+            "the export failed, so nothing was deleted: retry the export, then the deletion"
+        )
     return bool(job.status == Status.COMPLETED)
 
 

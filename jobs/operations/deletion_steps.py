@@ -81,7 +81,7 @@ def firm_step(firm_id: int, deleter: Deleter) -> Step:
             if firm is None:
                 return Step(is_over=True)
             if firm.active:
-                raise Cancel("the firm was activated again: no more of it is deleted")
+                raise Cancel("the firm was activated again: the deletion stopped")
             in_flight = stop_jobs_of_firm(firm_id)
             if delete_jobs_of_firm(firm_id):
                 return Step()
@@ -163,7 +163,9 @@ def _require_lease(deleter: Deleter) -> None:
         pk=deleter.job_id, firm_id=deleter.firm_id, lease_token=deleter.lease_token
     )
     if not held.select_for_update(no_key=True).exists():
-        raise LeaseLost(f"job {deleter.job_id} is no longer this attempt's: nothing was deleted")
+        raise LeaseLost(
+            f"job {deleter.job_id} no longer belongs to this attempt: nothing was deleted"
+        )
 
 
 def _get_inactive_user(user_id: str) -> AbstractBaseUser | None:
@@ -175,7 +177,7 @@ def _get_inactive_user(user_id: str) -> AbstractBaseUser | None:
     users = get_user_model()._base_manager.select_for_update(no_key=True)
     user: AbstractBaseUser | None = users.filter(pk=user_id).first()
     if user is not None and user.is_active:
-        raise Cancel("the user may sign in again: no more of theirs is deleted")
+        raise Cancel("the user may sign in again: the deletion stopped")
     return user
 
 

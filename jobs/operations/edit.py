@@ -45,7 +45,7 @@ def edit(
     """
     row = get_for_update(JobQueue, job)
     if row.status != Status.PENDING:
-        raise WrongState(f"job {row.pk} is not waiting: it is {row.status}")
+        raise WrongState(f"job {row.pk} is {row.status}: only a pending job can be edited")
     _check(row, priority, scheduled_at, run_now=run_now, has_payload=payload is not None)
     columns: dict[str, Any] = {}
     if priority is not None:
@@ -89,7 +89,7 @@ def _check(
         if not_a_time := moment_faults("scheduled_at", scheduled_at):
             faults += not_a_time
         elif job.expires_at is not None and scheduled_at >= job.expires_at:
-            message = f"the job expires before, at {job.expires_at.isoformat()}"
+            message = f"the job expires before this time, at {job.expires_at.isoformat()}"
             faults.append(Fault("scheduled_at", "after_expiry", message))
     if faults:
         raise EditInvalid(faults)

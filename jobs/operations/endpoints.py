@@ -162,7 +162,7 @@ def signing_key(row: NotificationEndpoint) -> str:
     try:
         return decrypt_field(row, "signing_key")
     except EncryptionError as error:
-        raise _invalid("signing_key", error.code, "cannot be decrypted: rotate it") from error
+        raise _invalid("signing_key", error.code, "cannot be decrypted: rotate the key") from error
 
 
 def _columns(row: NotificationEndpoint) -> dict[str, Any]:
@@ -204,20 +204,20 @@ def _name_faults(name: str) -> list[Fault]:
 
 def _event_faults(events: Sequence[str]) -> list[Fault]:
     unknown = [event for event in events if event not in list(NotificationEvent)]
-    message = f"must be of {', '.join(NotificationEvent)}"
+    message = f"each must be one of {', '.join(NotificationEvent)}"
     return [Fault("events", "unknown", message)] if unknown else []
 
 
 def _require_webhook(row: NotificationEndpoint) -> None:
     if row.channel != Channel.WEBHOOK:
-        raise _invalid("channel", "no_webhook", "webhooks alone are signed")
+        raise _invalid("channel", "no_webhook", "only webhooks have a signing key")
 
 
 def _renew_key(row: NotificationEndpoint) -> None:
     try:
         encrypt_field(row, "signing_key", new_signing_key())
     except EncryptionError as error:
-        message = "needs FIELD_ENCRYPTION_KEYS, to keep its signing key"
+        message = "needs FIELD_ENCRYPTION_KEYS: its signing key is stored encrypted"
         raise _invalid("channel", error.code, message) from error
 
 

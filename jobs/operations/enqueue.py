@@ -72,7 +72,7 @@ def enqueue_chain(
 
 def holder_is_deleted(result: EnqueueResult) -> WrongState:
     """Return the error for an idempotency key that is taken for good by a job that was deleted."""
-    return WrongState(f"job {result.job_id} had this idempotency key, and is deleted")
+    return WrongState(f"job {result.job_id} had this idempotency key but was deleted")
 
 
 def _faults(job_type: str, payload: Mapping[str, Any] | None, lock_key: str | None) -> list[Fault]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
 NO_RECIPIENTS = (
-    "Nobody could be told: neither the assignee, nor an admin of the firm, nor platform staff has "
-    "an e-mail address."
+    "Nobody was told: neither the assignee, nor an admin of the firm, nor platform staff has an "
+    "e-mail address."
 )
 
 
@@ -65,9 +65,9 @@ def escalation_notice_of(firm: Firm, dead_letter_id: UUID) -> EscalationNotice:
             .first()
         )
         if letter is None:
-            raise Fatal(f"dead letter {dead_letter_id} is gone")
+            raise Fatal(f"dead letter {dead_letter_id} no longer exists")
         recipients = escalation_recipients(firm.pk, letter.assigned_to)
-    subject = f"[Mailroom] {letter.original_job.job_type} needs a look ({letter.reason})"
+    subject = f"[Mailroom] {letter.original_job.job_type} needs a decision ({letter.reason})"
     return EscalationNotice(recipients, subject, _body(firm, letter))
 
 

@@ -74,7 +74,7 @@ def cancel(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> Jo
     if _cancel_pending(row.pk):
         audit("job.cancel", row, by, reason, before=before, after={"status": "canceled"})
     elif row.status not in IN_FLIGHT:
-        raise WrongState(f"job {row.pk} is over: {row.status}")
+        raise WrongState(f"job {row.pk} is over: it is {row.status}")
     elif row.cancel_requested_at is None:
         now = database_now()
         rows = JobQueue.objects.unscoped("the job is locked")

@@ -43,12 +43,12 @@ def _category_faults(category: str, declared: JobType) -> list[Fault]:
     own = declared.category.value
     if category == own:
         return []
-    message = f"{declared.name} is of the category {own}: give that, or none"
+    message = f"{declared.name} belongs to the category {own}: give that one, or none"
     return [Fault("category", "conflict", message)]
 
 
 def _past_faults(until: datetime) -> list[Fault]:
-    return [] if until > database_now() else [Fault("until", "past", "must lie ahead")]
+    return [] if until > database_now() else [Fault("until", "past", "must be in the future")]
 
 
 def counting_faults(
@@ -63,12 +63,16 @@ def counting_faults(
     if job_type:
         faults += _type_faults(job_type)
     elif counted_by != CountedBy.KEY:
-        faults.append(Fault("job_type", "missing", "only keys can be counted for every type"))
+        faults.append(
+            Fault("job_type", "missing", "is required, unless the limit is counted by key")
+        )
     faults += key_faults(limit_key)
     if limit_key and counted_by != CountedBy.KEY:
-        faults.append(Fault("limit_key", "conflict", "takes a rate that is counted by key"))
+        faults.append(Fault("limit_key", "conflict", "needs a limit that is counted by key"))
     if counted_by == CountedBy.ALL_FIRMS and for_one_firm:
-        faults.append(Fault("counted_by", "conflict", "one firm cannot limit all firms"))
+        faults.append(
+            Fault("counted_by", "conflict", "a limit of all firms cannot be set for one firm")
+        )
     return faults
 
 
@@ -121,4 +125,4 @@ def _unknown(field: str, word: str, known: list[str]) -> list[Fault]:
         return []
     close = difflib.get_close_matches(word, known, n=2)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return [Fault(field, "unknown", f"there is no {word!r}{hint}")]
+    return [Fault(field, "unknown", f"{word!r} is unknown{hint}")]

@@ -94,7 +94,7 @@ def pause(
         ],
     )
     if not stored:
-        raise WrongState("the same is paused already: resume it first")
+        raise WrongState("these jobs are paused already: resume that pause first")
     rows = Pause.objects.unscoped("the pause just stored")
     row: Pause = rows.get(pk=dialect.read_uuid(stored[0][0]))
     after = {**_columns(row, *_PAUSED), "until": None if until is None else until.isoformat()}
@@ -194,7 +194,7 @@ def clear_rate_limit(
         raise LimitInvalid(faults)
     row = _find_rate_limit(firm, owner_id(firm), _counting(job_type, limit_key, counted_by))
     if row is None:
-        raise UnknownJob(f"no rate limit for {job_type or limit_key}")
+        raise UnknownJob(f"{job_type or limit_key} has no such rate limit")
     remove_rate_limit(row, reason=reason, by=by)
 
 

@@ -116,7 +116,7 @@ def get_row(model: type[M], target: M | UUID | str, *, lock: bool = False) -> M:
         rows = rows.select_for_update(no_key=True)
     found: M | None = rows.filter(pk=pk).first()
     if found is None:
-        raise UnknownJob(f"no {model._meta.verbose_name} {pk}")
+        raise UnknownJob(f"no {model._meta.verbose_name} has the id {pk}")
     return found
 
 
@@ -130,7 +130,9 @@ def owner_id(firm: Firm | int | None) -> int:
     scope = current_scope()
     if firm is None:
         if scope is not None and scope.firm_ids is not None:
-            raise TenantMismatch("what is for every firm takes every firm in scope")
+            raise TenantMismatch(
+                "only with every firm in scope can something be set for every firm"
+            )
         return Firm.objects.system().pk
     firm_id = firm_id_of(firm)
     if scope is not None and not scope.allows(firm_id):

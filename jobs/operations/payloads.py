@@ -44,7 +44,7 @@ def edited_columns(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, dict
         instead = "cancel this job" if waits else "discard this dead letter"
         message = (
             f"would change the idempotency key from {job.idempotency_key!r} to "
-            f"{derived.pop('idempotency_key')!r}: {instead} and enqueue another"
+            f"{derived.pop('idempotency_key')!r}: {instead} and enqueue a new job"
         )
         faults.append(Fault("payload", "changes_idempotency_key", message))
     for name in ("lock_key", "limit_key", "idempotency_key"):
@@ -94,7 +94,7 @@ def why_refused(job: JobQueue) -> str:
     """Return why this code refuses the job's payload as it is stored; "" if it reads it."""
     declared = registry.find(job.job_type)
     if declared is None:
-        return "its type is unknown here"
+        return "its type is not known here"
     payload: object = job.payload
     if isinstance(payload, UnreadableJSON):
         return "it is nested too deeply to be read"

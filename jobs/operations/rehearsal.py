@@ -67,7 +67,9 @@ def rehearse(
     """
     letter, job, change = _checked(dead_letter, payload)
     if not _slots.acquire(blocking=False):
-        raise WrongState(f"{MOST_AT_ONCE} rehearsals are running here: wait for one to end")
+        raise WrongState(
+            f"{MOST_AT_ONCE} rehearsals are running on this server already: wait until one ends"
+        )
     try:
         report = _run(job, change)
     finally:
@@ -120,13 +122,15 @@ def _run(job: JobQueue, change: Restart) -> dict[str, Any]:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return _unfinished(f"its process was killed after {START_SECONDS + seconds:g} seconds")
+            return _unfinished(
+                f"the rehearsal's process was killed after {START_SECONDS + seconds:g} seconds"
+            )
     try:
         report = {**EMPTY, **json.loads(process.stdout)}
     except ValueError:
         return _unfinished(
-            f"its process ended with exit code {process.returncode};"
-            f" it may have {isolated_memory_mb()} MB"
+            f"the rehearsal's process ended with exit code {process.returncode}; its memory limit "
+            f"is {isolated_memory_mb()} MB"
         )
     for child in report["children"]:
         child["scheduled_at"] = datetime.fromisoformat(child["scheduled_at"])

@@ -36,14 +36,14 @@ def save_view(
     """
     name = name.strip()
     if not name:
-        raise FilterInvalid([Fault("name", "required", "give it a name")])
+        raise FilterInvalid([Fault("name", "required", "give the view a name")])
     if not parameters:
-        raise FilterInvalid([Fault("parameters", "required", "the list has no filter")])
+        raise FilterInvalid([Fault("parameters", "required", "the list has no filter to save")])
     mine = SavedView.objects.filter(user_id=user.pk, listing=listing)
     view = mine.filter(firm_id=firm.pk, name=name).first()
     if view is None:
         if mine.count() >= MOST:
-            message = f"you have {MOST} views of this list: delete one first"
+            message = f"you already have {MOST} views of this list: delete one first"
             raise FilterInvalid([Fault("name", "too_many", message)])
         view = SavedView(firm=firm, user_id=user.pk, listing=listing, name=name)
     view.parameters, view.shared = dict(parameters), shared

@@ -56,7 +56,7 @@ def _payload_faults(row: Schedule) -> list[Fault]:
     if not isinstance(row.payload, Mapping):
         return [Fault("payload", "wrong_type", "must be an object")]
     faults = [
-        Fault(f"payload.{name}", "reserved", "each run fills it in")
+        Fault(f"payload.{name}", "reserved", "is filled in by each run: leave it out")
         for name in ENVELOPE
         if name in row.payload
     ]
@@ -67,7 +67,9 @@ def _payload_faults(row: Schedule) -> list[Fault]:
     group = find_group(row.group_name)
     if row.group_name and group is None:
         known = ", ".join(group_names()) or "none"
-        faults.append(Fault("group_name", "unknown_group", f"registered here: {known}"))
+        faults.append(
+            Fault("group_name", "unknown_group", f"unknown group; the registered ones are: {known}")
+        )
     try:
         declared = registry.get(row.job_type)
         payload = {

@@ -109,7 +109,9 @@ def change_schedule(
     """
     unknown = set(columns) - set(EDITABLE)
     if unknown:
-        raise TypeError(f"a schedule's {', '.join(sorted(unknown))} cannot be changed")
+        raise TypeError(
+            f"these fields of a schedule cannot be changed: {', '.join(sorted(unknown))}"
+        )
     row = get_for_update(Schedule, schedule)
     before = _columns(row)
     for column, value in columns.items():
@@ -150,7 +152,7 @@ def run_now(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "")
         key = f"schedule:{row.pk}:run:{uuid7()}"
         jobs = enqueue_run(row, key, correlation_id=correlation_id)
     except (PayloadInvalid, ValueError) as error:
-        raise WrongState(f"schedule {row.name} leads to no job: {error}") from error
+        raise WrongState(f"schedule {row.name} enqueued no job: {error}") from error
     row.last_run_at = row.updated_at = database_now()
     row.last_error = ""
     _save(row, "last_run_at", "last_error", "updated_at")
@@ -185,14 +187,16 @@ def resume(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") 
     """
     row = get_for_update(Schedule, schedule)
     if row.enabled:
-        raise WrongState(f"schedule {row.name} is running already")
+        raise WrongState(f"schedule {row.name} is not paused")
     now = database_now()
     if row.next_run_at <= now:
         # The next slot only moves forward, because an earlier one has run.
         try:
             row.next_run_at = row.timetable().first_after(now, anchor=row.next_run_at)
         except TimetableInvalid as error:
-            raise WrongState(f"schedule {row.name} cannot be planned: {error}") from error
+            raise WrongState(
+                f"the next run of schedule {row.name} cannot be computed: {error}"
+            ) from error
     row.enabled, row.updated_at = True, now
     _save(row, "enabled", "next_run_at", "updated_at")
     audit("schedule.resume", row, by, reason, before={"enabled": False}, after={"enabled": True})

@@ -94,7 +94,7 @@ def _ask(worker: Worker | UUID | str, request: str, reason: str, by: By) -> Work
         raise WrongState(why)
     before, row.requested = row.requested, request
     if not write_request(row.pk, request):
-        raise WrongState(f"worker {row} is gone")
+        raise WrongState(f"worker {row} no longer exists")
     record_operation(
         as_actor(by),
         f"worker.{request or 'resume'}",
@@ -114,7 +114,7 @@ def obstacle(worker: Worker, request: str) -> str:
     if worker.requested == WorkerRequest.STOP or (
         worker.requested == WorkerRequest.DRAIN and request != WorkerRequest.STOP
     ):
-        return f"worker {worker} is about to end ({worker.requested})"
+        return f"worker {worker} was already asked to end ({worker.requested})"
     if worker.requested == request:
         return f"worker {worker} is {'quiet already' if request else 'not quiet'}"
     return ""

@@ -195,7 +195,11 @@ def with_reach(runs: QuerySet[BulkRun]) -> QuerySet[BulkRun]:
 def canary_in_words(run: BulkRun) -> str | None:
     """Say how many members go first, and when the run stops then; None for a run without a canary."""
     size = run.canary_size
-    return f"{size:,}, stop above {run.canary_max_failure_rate:.0%}" if size else None
+    return (
+        f"{size:,}; the run stops if more than {run.canary_max_failure_rate:.0%} fail again"
+        if size
+        else None
+    )
 
 
 def why_run_waits(run: BulkRun) -> list[WaitReason]:

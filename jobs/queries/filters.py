@@ -26,7 +26,7 @@ from tenants.users import find_users
 CLOCK_MARGIN = timedelta(minutes=5)
 # The filter for dead letters without a decision, escalated ones included.
 OPEN = "open"
-UNKNOWN_USER = "no such user is known"
+UNKNOWN_USER = "there is no such user"
 M = TypeVar("M", bound=Model)
 _HEX = re.compile(r"[0-9a-f]{1,32}\Z")
 

@@ -41,8 +41,8 @@ MOST_ANCESTORS = 20
 # The events of a batch that enqueue a job.
 _CALLBACKS = {
     "failed": "at the first failure",
-    "settled": "at the end",
-    "completed": "at the completion",
+    "settled": "when all jobs were settled",
+    "completed": "when all jobs were completed",
 }
 
 
@@ -77,7 +77,7 @@ class CallbackOf:
     @property
     def sentence(self) -> str:
         """The event in words; the batch's name completes the sentence."""
-        return f"Enqueued {_CALLBACKS[self.event]} of the batch"
+        return f"Enqueued {_CALLBACKS[self.event]} in the batch"
 
 
 @dataclass(frozen=True)

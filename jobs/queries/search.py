@@ -87,7 +87,7 @@ def find_jobs(
     if not search or not search.strip():
         return FoundJobs(rows)
     if "\0" in search:
-        raise _invalid("", "invalid", "the NUL character is in no job")
+        raise _invalid("", "invalid", "cannot contain the NUL character")
     times = {name: filters.get(name) for name in ("created_after", "created_before")}
     window = filter_jobs(JobQueue.objects.order_by(), **times)
     given, term = _parse(search)
@@ -134,7 +134,7 @@ def _invalid(name: str, code: str, message: str) -> SearchInvalid:
 
 def _one_of(name: str, value: str, words: Collection[str]) -> str:
     if value not in words:
-        raise _invalid(name, "invalid_choice", f"is one of {', '.join(words)}")
+        raise _invalid(name, "invalid_choice", f"must be one of {', '.join(words)}")
     return value
 
 
@@ -213,14 +213,16 @@ def _created(found: _Search, name: str, value: str) -> None:
 def _payload(found: _Search, name: str, value: str) -> None:
     path = name.removeprefix(PAYLOAD).split(".")
     if found.readable == []:
-        raise _invalid(name, "permission_denied", "payloads are for operators")
+        raise _invalid(name, "permission_denied", "only operators can search payloads")
     if any(map(is_secret_key, path)):
-        raise _invalid(name, "secret_key", "secrets are not searched")
+        raise _invalid(name, "secret_key", "secret fields cannot be searched")
     if found.readable is not None:
         found.narrow(firm_id__in=found.readable)
     for needed in ("type", "created"):
         if needed not in found.given:
-            message = f"needs {needed}: beside it, for the type does not declare it searchable"
+            message = (
+                f"also needs {needed}:, because the type does not declare the field searchable"
+            )
             raise _invalid(name, f"needs_{needed}", message)
     at: Any = "payload"
     for part in path:
@@ -264,7 +266,7 @@ def _period(name: str, text: str) -> tuple[datetime | None, datetime | None]:
     if to:
         begin, end = _moment(name, first), _moment(name, last, ends_day=True)
         if begin >= end:
-            raise _invalid(name, "invalid", f"{first} is not before {last}")
+            raise _invalid(name, "invalid", f"{first} must be before {last}")
         return begin, end
     sign = text[: len(text) - len(text.lstrip("<>="))]
     moment = text.removeprefix(sign)

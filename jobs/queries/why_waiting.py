@@ -73,7 +73,7 @@ def why_waiting(job: JobQueue) -> list[WaitReason]:
         return []
     now = database_now()
     if getattr(job, "firm", None) is None:
-        return [WaitReason(WaitCode.FIRM_INACTIVE, f"firm {job.firm_id} is gone")]
+        return [WaitReason(WaitCode.FIRM_INACTIVE, f"firm {job.firm_id} no longer exists")]
     return [
         *_own_reasons(job, now),
         # In one transaction; otherwise each query would open its own.
@@ -137,7 +137,7 @@ def _cap_reasons(job: JobQueue) -> Iterator[WaitReason]:
         f"SELECT count(*) FROM jobs_jobqueue q WHERE {COUNTED} AND q.firm_id = %s", [job.firm_id]
     )
     if counted >= cap:
-        detail = f"firm {job.firm.slug} may run {cap} at once, and runs {counted}"
+        detail = f"firm {job.firm.slug} may run {cap} at once and is running {counted}"
         yield WaitReason(WaitCode.CAPPED, detail)
 
 
@@ -155,12 +155,12 @@ def _rate_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
             own_at = next_at + rate.time_for(units)
             wait = in_words((own_at - now).total_seconds())
             own = rate.units(job.limit_units)
-            this_one = "the next one in" if own == 1 else f"this one of {own} units in"
-            before = f"{_number(jobs, MAX_AHEAD_IN_RATE)} before it, its own turn in about"
+            first = "the next one may start" if own == 1 else f"this job of {own} units may start"
+            turn = f"jobs ahead of it: {_number(jobs, MAX_AHEAD_IN_RATE)}; it may start in about"
             what = f"{rate.amount} units" if own > 1 else f"{rate.amount}"
             detail = (
-                f"at most {what} of {key.job_type or 'all types'}{of_key}{of_all} start"
-                f" in {in_words(rate.per_seconds)}; {before if jobs else this_one} {wait}"
+                f"rate limit of {key.job_type or 'all types'}{of_key}{of_all}: at most {what}"
+                f" in {in_words(rate.per_seconds)}; {turn if jobs else f'{first} in'} {wait}"
             )
             yield WaitReason(WaitCode.RATE_LIMITED, detail, own_at)
 
@@ -197,13 +197,12 @@ def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
         ],
     )
     of_key = f" with the limit key {job.limit_key}" if job.limit_key else ""
+    breaker = f"circuit breaker of {job.job_type} for firm {job.firm.slug}{of_key}"
     for state, probe_at, fingerprint in rows:
         until = None if state == BreakerState.HALF_OPEN else dialect.read_time(probe_at)
         failing = f" (failure {fingerprint})" if fingerprint else ""
-        then = "one job is tried next" if until else "one job is being tried"
-        detail = (
-            f"type {job.job_type} kept failing for firm {job.firm.slug}{of_key}{failing}; {then}"
-        )
+        then = "one job is tried next, as a probe" if until else "one job is being tried as a probe"
+        detail = f"{breaker} holds the job back{failing}; {then}"
         yield WaitReason(WaitCode.BREAKER, detail, until)
 
 
@@ -221,9 +220,9 @@ def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
     ahead, _ = _count_ahead(job, f"{Q_KEY} = %s", [job.lock_key], MAX_AHEAD)
     if len(locks) < job.lock_limit and not ahead:
         return
-    before = f"; {_number(ahead, MAX_AHEAD)} before it in line" if ahead else ""
+    before = f"; jobs ahead of it: {_number(ahead, MAX_AHEAD)}" if ahead else ""
     for lock in locks:
-        detail = f"lock {job.lock_key} is held by {_holder(lock, now)}{before}"
+        detail = f"lock {job.lock_key} has been held by {_holder(lock, now)}{before}"
         yield WaitReason(WaitCode.LOCKED, detail, lock.expires_at)
 
 
@@ -234,9 +233,9 @@ def _shared_lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
         return
     own = [_holder(lock, now) for lock in held_by_jobs_of(job.firm_id, held)]
     ahead, _ = _count_ahead(job, f"{Q_KEY} = %s", [job.lock_key or ""], MAX_AHEAD)
-    by = f" by {', '.join(own)}" if own else ""
-    before = f"; {_number(ahead, MAX_AHEAD)} of the firm before it in line" if ahead else ""
-    detail = f"lock {job.lock_key} of all firms, {job.lock_limit} at once, is taken{by}{before}"
+    by = f"; holders in this firm: {', '.join(own)}" if own else ""
+    before = f"; jobs of this firm ahead of it: {_number(ahead, MAX_AHEAD)}" if ahead else ""
+    detail = f"lock {job.lock_key} of all firms ({job.lock_limit} at once) is taken{by}{before}"
     yield WaitReason(WaitCode.LOCKED, detail)
 
 

@@ -36,7 +36,7 @@ class TimetableFields(OperationForm):
     time_zone = forms.CharField(
         initial="UTC",
         max_length=MAX_ZONE_LENGTH,
-        help_text="The zone whose clock the cron expression names, such as Europe/Vienna.",
+        help_text="The time zone of the cron expression, such as Europe/Vienna.",
     )
 
     def prepare(self, request: HttpRequest, row: Any) -> None:

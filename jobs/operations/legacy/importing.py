@@ -139,12 +139,20 @@ def _checked(spec: ImportSpec) -> tuple[Shape, LegacyTable]:
         raise LegacyImportInvalid(unknown)
     name = spec.table or shape.table
     if not name:
-        raise LegacyImportInvalid([Fault("table", "missing", f"{shape.name} needs --table")])
+        raise LegacyImportInvalid(
+            [
+                Fault(
+                    "table",
+                    "missing",
+                    f"{shape.name} needs --table: it has no table name of its own",
+                )
+            ]
+        )
     columns = spec.mapped.columns() if shape.takes_columns or spec.mapped.fields else []
     try:
         return shape, LegacyTable.find(spec.database, name, shape, columns)
     except ConnectionDoesNotExist as error:
-        message = f"DATABASES has no {spec.database!r}"
+        message = f"the setting DATABASES has no {spec.database!r}"
         raise LegacyImportInvalid([Fault("database", "unknown", message)]) from error
 
 
@@ -209,7 +217,9 @@ def _import_rows(
         elif row.payload is None:
             part.skip(row.id, row.faults)
         elif row.expires_before_due():
-            part.skip(row.id, [Fault("expires_at", "after_expiry", "it expires before it is due")])
+            part.skip(
+                row.id, [Fault("expires_at", "after_expiry", "the job expires before it is due")]
+            )
         else:
             waiting.append(row)
     imported = _enqueue(waiting, spec, part) | _store(finished, spec, part)
@@ -254,7 +264,7 @@ def _store(rows: Sequence[LegacyRow], spec: ImportSpec, part: ImportReport) -> d
 
 def _key_faults(key: str) -> list[Fault]:
     if len(key) > MAX_KEY_LENGTH:
-        message = f"has, with the table's name, more than {MAX_KEY_LENGTH} characters"
+        message = f"together with the table's name, is longer than {MAX_KEY_LENGTH} characters"
         return [Fault("id", "too_long", message)]
     return list(text_faults("id", key))
 

@@ -52,7 +52,7 @@ class Mapped:
             return []
         known = {name for one in models for name in (*one.model_fields, *_aliases(one))}
         types = {*self.types.values(), self.every_type} - {""}
-        message = f"is no field of {' or '.join(sorted(types)) or 'any type'}"
+        message = f"is not a field of {' or '.join(sorted(types)) or 'any type'}"
         return [
             Fault(f"field.{name}", "unknown", message) for name in self.fields if name not in known
         ]
@@ -110,7 +110,7 @@ def read_row(raw: Mapping[str, Any], shape: Shape, mapped: Mapped, firm_id: int)
     """
     status = shape.status_of(raw["status"])
     if status is None:
-        raise RowFaulty([Fault("status", "unknown_status", "is no status that is known")])
+        raise RowFaulty([Fault("status", "unknown_status", "is not a known status")])
     try:
         declared = mapped.type_of(str(raw.get("job_type") or ""))
     except PayloadInvalid as error:
@@ -138,7 +138,7 @@ def _payload(
     raw: Mapping[str, Any], shape: Shape, mapped: Mapped, declared: JobType
 ) -> dict[str, Any]:
     if shape.read_payload is None:
-        raise RowFaulty([Fault("payload", "pickled", "is pickled, which is not read")])
+        raise RowFaulty([Fault("payload", "pickled", "is pickled; pickles are not read")])
     found = _stored_payload(raw, shape)
     columns = {
         role.removeprefix(COLUMN): value for role, value in raw.items() if role.startswith(COLUMN)
@@ -157,7 +157,7 @@ def _payload(
 def _stored_payload(raw: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
     """Return the payload that the row holds."""
     if _read(shape, raw.get("args"), "args"):
-        message = "are given by position: fields have names"
+        message = "are given by position, but payload fields have names"
         raise RowFaulty([Fault("args", "positional", message)])
     found = _read(shape, raw.get("payload"), "payload")
     if found is None:

@@ -42,9 +42,9 @@ class LegacyTable:
             key = connection.introspection.get_primary_key_column(cursor, name)
         present = {column.name for column in described}
         if key is None:
-            raise _invalid("table", "no_key", f"{name} has no primary key of one column")
+            raise _invalid("table", "no_key", f"{name} has no single-column primary key")
         if _has_null(database, name, key):
-            message = f"{name} has rows without {key}: give them one, or delete them"
+            message = f"{name} has rows without {key}: give them one or delete them"
             raise _invalid("table", "no_key", message)
         columns = {
             role: found

@@ -66,19 +66,19 @@ def parse_url(text: str, *, trusted: bool = False) -> WebhookURL:
     if len(text) > MAX_TARGET_LENGTH:
         raise AddressRefused(f"must have at most {MAX_TARGET_LENGTH} characters")
     if not re.fullmatch("[!-~]+", text):
-        raise AddressRefused("must be ASCII without spaces: encode the rest")
+        raise AddressRefused("must be ASCII without spaces: percent-encode the rest")
     try:
         parts = urlsplit(text)
         port = parts.port or PORTS.get(parts.scheme, 0)
     except ValueError:
-        raise AddressRefused("is no URL") from None
+        raise AddressRefused("is not a URL") from None
     if parts.scheme not in PORTS:
         raise AddressRefused("must start with https:// or http://")
     if "@" in parts.netloc:
-        raise AddressRefused("must carry no user and no password")
+        raise AddressRefused("must not contain a user or a password")
     host = parts.hostname or ""
     if not _HOST.fullmatch(host) or not _is_name(host):
-        raise AddressRefused("names no host")
+        raise AddressRefused("has no host")
     path = parts.path or "/"
     path = f"{path}?{parts.query}" if parts.query else path
     return WebhookURL(parts.scheme, host, port, path, trusted)

@@ -116,4 +116,4 @@ def _note_refused(client: object, refused: list[int]) -> None:
 def _refusal(what: str, code: int) -> Fatal | Retryable:
     """Return the error for a refusal, with its code but not its text, which may quote the mail."""
     error = Fatal if code >= PERMANENT else Retryable
-    return error(f"the mail server refuses {what} ({code})")
+    return error(f"the mail server refused {what} ({code})")

@@ -27,7 +27,10 @@ INDEXES = frozenset({"job_claim", f"{TABLE}_pkey"})
 # in a part that is not executed.
 OF_CAPPED_FIRMS = "job_admitted"
 
-WHY = "A claim that does not use its index reads the backlog, and costs more the longer that is."
+WHY = (
+    "A claim that does not use its index reads the whole backlog, so it costs more the longer the "
+    "backlog is."
+)
 ANALYZE = {"postgresql": f"ANALYZE {TABLE};", "sqlite": "ANALYZE;"}
 
 # This also matches `FOR UPDATE`, which locks rows.
@@ -68,16 +71,16 @@ def check_claim_plan() -> Iterator[Finding]:
         claim(uuid7(), BATCH, FairShare())
     read = _of_postgresql if connection.vendor == "postgresql" else _of_sqlite
     indexes, scans, rows = read(explainer.plans)
-    what = f"A claim of {BATCH} goes by {', '.join(sorted(indexes)) or 'no index'}"
-    what += f" and would touch about {rows:,.0f} rows." if rows is not None else "."
+    what = f"A claim of {BATCH} jobs would use {', '.join(sorted(indexes)) or 'no index'}"
+    what += f" and read about {rows:,.0f} rows." if rows is not None else "."
     if not explainer.reached_write:
         what += " No job is due, so only the query for work was explained."
     if not scans:
         yield Finding("claim_plan", Severity.OK, what, WHY)
         return
-    what = f"A claim would go by {', '.join(sorted(scans))}."
+    what = f"A claim would use {', '.join(sorted(scans))}."
     if _table_is_small():
-        what += " The table is small enough for that."
+        what += " The table is still small enough for that."
         yield Finding("claim_plan", Severity.OK, what, WHY)
         return
     yield Finding("claim_plan", Severity.PROBLEM, what, WHY, ANALYZE[connection.vendor])

@@ -15,8 +15,8 @@ from jobs.queries.filters import CLOCK_MARGIN
 NOTICE_SECONDS = 2.0
 
 WHY = (
-    "Leases and due times are the database's, so nothing runs twice or early; but ids begin with "
-    "this machine's time, and lists and age filters go by them."
+    "Leases and due times use the database's clock, so no job runs twice or early. But ids begin "
+    "with this machine's time, and lists and age filters use them."
 )
 MEND = "timedatectl set-ntp true  # on this machine and on the database's"
 
@@ -30,7 +30,7 @@ def check() -> Iterator[Finding]:
     answered = datetime.now(UTC)
     database = dialect.read_time(moment) or answered
     skew = (database - (asked + (answered - asked) / 2)).total_seconds()
-    what = "This machine and the database agree."
+    what = "This machine's clock and the database's agree."
     if abs(skew) >= NOTICE_SECONDS:
         direction = "ahead of" if skew > 0 else "behind"
         what = f"The database's clock is {in_words(abs(skew))} {direction} this machine's."

@@ -23,40 +23,41 @@ LEAST_OF_POOL = 4
 NEARLY_FULL = 0.8
 
 WHY = (
-    "A worker that gets no connection backs off, and its jobs wait; one that gets none for its "
-    "heartbeat loses its lease."
+    "A worker that gets no connection backs off and its jobs wait. If it gets none for its "
+    "heartbeat, it loses its lease."
 )
 FULL_NOTIFICATION_QUEUE = 0.5
 
 WHY_KEPT = (
-    "To open a connection takes longer than to run a short job; a worker that opens one for each "
+    "Opening a connection takes longer than running a short job. A worker that opens one for each "
     "chunk of jobs runs short jobs up to 50 times slower."
 )
 WHY_POOL = (
-    "Each thread of a worker keeps a connection of the process's pool: one for each handler, and for "
-    "claims, outcomes, heartbeat and maintenance. From a smaller pool some get none: jobs wait or fail."
+    "Each worker thread keeps a connection of the process's pool: one per handler, and one each "
+    "for claims, outcomes, heartbeat and maintenance. If the pool is smaller, some threads get "
+    "none: jobs wait or fail."
 )
 WHY_NULLS = (
-    "The queue sends columns as arrays. Without array_nulls PostgreSQL takes NULL in them for a text, "
-    "and refuses it: nothing is claimed."
+    "The queue sends columns as arrays. With array_nulls off, PostgreSQL reads NULL in an array "
+    "as text and refuses it, so no job is claimed."
 )
 WHY_PREPARED = (
-    "To plan a statement of the queue takes longer than to run it: unprepared, an enqueue takes five "
-    "times as long, and a job begins twice as late."
+    "Planning one of the queue's statements takes longer than running it. Without prepared "
+    "statements an enqueue takes five times as long, and a job starts twice as late."
 )
 WHY_POOLED = (
-    "A pooler in transaction mode gives the session to another client after each transaction, so "
-    "nothing may depend on the session: the service keeps nothing there but LISTEN."
+    "A pooler in transaction mode gives the session to another client after each transaction. "
+    "Only LISTEN needs a session of its own; nothing else of the service does."
 )
 WHY_LISTEN = (
-    "LISTEN belongs to a session of the server. Through a pooler no notification arrives: jobs are "
-    "found by polling alone, up to a poll interval later."
+    "LISTEN belongs to one session of the server. Through a pooler no notification arrives, so "
+    "workers find jobs only by polling, up to one poll interval later."
 )
 WHY_NOTIFICATIONS = (
-    "When the queue of notifications is full, every commit that sends one fails. It is held up by "
-    "sessions that LISTEN and stay in one transaction."
+    "When PostgreSQL's notification queue is full, every commit that sends a notification fails. "
+    "Sessions that LISTEN and stay in one transaction keep it from emptying."
 )
-SET_DIRECT = "LISTEN_DATABASE_URL=postgres://…  # past the pooler; or `off` for polling alone"
+SET_DIRECT = "LISTEN_DATABASE_URL=postgres://…  # not through the pooler; or `off` to only poll"
 
 # Connections in all, reserved, used; used by this role, the role's limit, and how many it may have
 # here. A missing setting (reserved_connections came with PostgreSQL 16) counts as 0, a limit of -1
@@ -119,9 +120,9 @@ def _kept() -> Finding:
     database = connection.settings_dict
     kept = database["CONN_MAX_AGE"] != 0 or bool(database["OPTIONS"].get("pool"))
     what = (
-        "Connections are kept."
+        "Connections are kept open."
         if kept
-        else "Each connection is closed after use: CONN_MAX_AGE is 0."
+        else "Each connection is closed after use, because CONN_MAX_AGE is 0."
     )
     mend = '"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True  # in the settings of the database'
     return graded("connections.kept", what, WHY_KEPT, mend, problem=False, notice=not kept)
@@ -165,11 +166,16 @@ def check_pooling() -> Iterator[Finding]:
 
 def _mode(*, pooled: bool) -> Finding:
     if not pooled:
-        what = "The service is connected to PostgreSQL itself."
+        what = "The service is connected directly to PostgreSQL."
     elif changes_sessions(main_conninfo()):
-        what = "A pooler is in between, and changes sessions after each transaction."
+        what = (
+            "The service is connected through a pooler that changes sessions after each "
+            "transaction."
+        )
     else:
-        what = "A pooler is in between; it seems to keep a session for each client."
+        what = (
+            "The service is connected through a pooler that seems to keep one session per client."
+        )
     return Finding("pooling.mode", Severity.OK, what, WHY_POOLED)
 
 
@@ -178,7 +184,7 @@ def _prepared(*, pooled: bool) -> Finding:
     planned = connection.connection.prepare_threshold is None
     what = "Statements that are used again are prepared."
     if planned:
-        what = "Statements are planned anew each time: prepare_threshold is None."
+        what = "Each statement is planned again every time, because prepare_threshold is None."
     mend = '"OPTIONS": {"prepare_threshold": 3}  # in the settings of the database'
     problem, notice = False, planned and may_be
     return graded("pooling.prepared", what, WHY_PREPARED, mend, problem=problem, notice=notice)
@@ -188,26 +194,26 @@ def _listening(*, pooled: bool) -> Finding:
     url = listen_database_url()
     problem = False
     if url == "off":
-        what = "LISTEN is switched off: jobs are found by polling."
+        what = "LISTEN is off: workers find jobs only by polling."
     elif not url:
         problem = pooled
-        what = f"LISTEN goes {'through the pooler' if pooled else 'to PostgreSQL itself'}."
+        what = f"LISTEN goes {'through the pooler' if pooled else 'directly to PostgreSQL'}."
     else:
         try:
             with closing(connect(listen_conninfo())) as direct:
                 problem = is_pooled(direct)
-            what = "LISTEN goes to PostgreSQL itself, by LISTEN_DATABASE_URL."
+            what = "LISTEN goes directly to PostgreSQL, by LISTEN_DATABASE_URL."
             if problem:
-                what = "LISTEN_DATABASE_URL leads to a pooler too."
+                what = "LISTEN_DATABASE_URL leads to a pooler, too."
         except psycopg.Error as error:
             problem = True
-            what = f"LISTEN_DATABASE_URL cannot be connected to ({type(error).__name__})."
+            what = f"Connecting to LISTEN_DATABASE_URL failed ({type(error).__name__})."
     return graded("pooling.listen", what, WHY_LISTEN, SET_DIRECT, problem=problem)
 
 
 def _notifications() -> Finding:
     ((usage,),) = fetch("SELECT pg_notification_queue_usage()")
-    what = f"The queue of notifications is {usage:.0%} full."
+    what = f"PostgreSQL's notification queue is {usage:.0%} full."
     mend = (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE state LIKE 'idle in transaction%' ORDER BY xact_start LIMIT 1;"

@@ -79,9 +79,9 @@ def _run(name: str, check: Check, limit_seconds: float | None) -> list[Finding]:
 
 def _failed(name: str, error: DatabaseError) -> Finding:
     subject = name.replace("_", " ")
-    why = "A check that did not run says nothing about the database."
+    why = "This check did not run, so it says nothing about the database."
     if lacks_privilege(error):
-        what = f"{subject}: this database role may not look."
+        what = f"{subject}: this database role lacks the privilege to look."
         mend = f"GRANT pg_monitor TO {own_role()};  -- as a superuser"
         return Finding(f"{name}.unseen", Severity.NOTICE, what, why, mend)
     how = "did not answer in time" if timed_out(error) else f"answered with {type(error).__name__}"

@@ -14,11 +14,11 @@ from jobs.models import JobQueue
 from jobs.queries.doctor.base import Finding, Severity, fetch
 from tenants.rls import rls_faults
 
-WHY_MISSING = "Without it queries read the whole table, or nothing keeps a key unique."
-WHY_INVALID = "An index whose build did not finish is written to and never read."
+WHY_MISSING = "Without this index, queries read the whole table, or nothing keeps a key unique."
+WHY_INVALID = "An index whose build did not finish is written to but never read."
 WHY_EXTRA = (
-    "Every settled job pays for each index of this table; where an index names a column that a "
-    "claim changes, every claim does too."
+    "Every settled job pays for each index of this table; if an index names a column that a claim "
+    "changes, every claim pays, too."
 )
 
 OF_POSTGRESQL = """
@@ -27,7 +27,9 @@ FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid
 WHERE t.relnamespace = current_schema()::regnamespace
 """
 
-WHY_ROW_SECURITY = "Without it, one mistake in a query shows a firm's rows to another."
+WHY_ROW_SECURITY = (
+    "Without row level security, one mistake in a query shows a firm's rows to another."
+)
 
 UNIQUE_OF_SQLITE = re.compile(r'CONSTRAINT "([^"]+)" UNIQUE')
 
@@ -43,7 +45,7 @@ def check_indexes() -> Iterator[Finding]:
     ]
     yield from faults
     if not faults:
-        what = f"Every index of {len(models)} tables is there and usable."
+        what = f"Every index of {len(models)} tables exists and is valid."
         yield Finding("indexes", Severity.OK, what, WHY_MISSING)
 
 
@@ -105,7 +107,7 @@ def _extra(found: Found) -> Iterator[Finding]:
     table = JobQueue._meta.db_table
     known = {declared.name for declared in _declared(JobQueue)}
     for name in sorted(set(found.get(table, ())) - known):
-        what = f"Index {name} of {table} is not the queue's own."
+        what = f"Index {name} of {table} does not belong to the queue."
         how = " CONCURRENTLY" if connection.vendor == "postgresql" else ""
         mend = f"DROP INDEX{how} {connection.ops.quote_name(name)};"
         yield Finding("indexes.extra", Severity.NOTICE, what, WHY_EXTRA, mend)

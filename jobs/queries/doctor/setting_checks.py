@@ -51,7 +51,7 @@ def check_middleware(**_: Any) -> list[CheckMessage]:
         return []
     return [
         Error(
-            "The operators' pages do not know whose rows they may show.",
+            "The admin's pages cannot know whose rows they may show.",
             hint=f'MIDDLEWARE += ["{SCOPE_MIDDLEWARE}"], after AuthenticationMiddleware',
             id="jobs.E005",
         )
@@ -88,8 +88,8 @@ def _listening() -> Iterator[CheckMessage]:
     except psycopg.ProgrammingError:
         # The message quotes neither the error nor the address, which may hold a password.
         yield Error(
-            "LISTEN_DATABASE_URL is no address of a PostgreSQL server.",
-            hint='postgresql://user:password@host:5432/name, or "off" to poll.',
+            "LISTEN_DATABASE_URL is not the address of a PostgreSQL server.",
+            hint='postgresql://user:password@host:5432/name, or "off" to only poll.',
             id="jobs.E007",
         )
 
@@ -116,7 +116,7 @@ def _zones() -> Iterator[CheckMessage]:
         ZoneInfo("UTC")
     except ZoneInfoNotFoundError:
         yield Error(
-            "The queue needs the names of time zones, of which this machine has none, not even UTC.",
+            "The queue needs the time zone database, but this machine has none, not even UTC.",
             hint="pip install tzdata, or the system's package of that name.",
             id="jobs.E006",
         )
@@ -134,7 +134,7 @@ def _hooks() -> Iterator[CheckMessage]:
         except ImportError as error:
             yield Error(
                 f"{name} names {path!r}, which cannot be imported: {error}.",
-                hint="No attempt begins without its hooks.",
+                hint="Without its hooks, no attempt starts.",
                 id="jobs.E008",
             )
 

@@ -18,8 +18,8 @@ NOTICE_SECONDS = 60.0
 FAR_BEHIND = 1_000_000
 
 WHY = (
-    "Every claim and every settled job leaves a dead row version, and vacuum keeps all that this "
-    "snapshot could still see: claims step over them and get slower."
+    "Every claim and every settled job leaves a dead row version. Vacuum cannot remove those that "
+    "this snapshot may still see, so claims step over them and get slower."
 )
 
 SESSIONS = """
@@ -116,13 +116,16 @@ def _slots() -> Iterator[Finding]:
     for name, active, behind in fetch(SLOTS):
         if active and behind < FAR_BEHIND:
             continue
-        reader = "is read by nobody" if not active else "lags"
+        reader = "has no reader" if not active else "lags"
         yield Finding(
             "snapshots.slot",
             Severity.NOTICE if active else Severity.PROBLEM,
-            f"Replication slot {name} {reader} and holds a snapshot {behind:,} transactions old.",
+            (
+                f"Replication slot {name} {reader} and holds a snapshot that is {behind:,} "
+                "transactions old."
+            ),
             WHY,
-            f"SELECT pg_drop_replication_slot({_literal(name)});  -- where nobody needs it",
+            f"SELECT pg_drop_replication_slot({_literal(name)});  -- if nobody needs it",
         )
 
 
@@ -132,7 +135,7 @@ def _hidden() -> Iterator[Finding]:
         yield Finding(
             "snapshots.hidden",
             Severity.NOTICE,
-            f"{count} sessions of other roles cannot be seen by this one.",
+            f"{count} sessions of other roles are hidden from this role.",
             "One of them may hold an old snapshot.",
             f"GRANT pg_read_all_stats TO {own_role()};  -- as a superuser",
         )

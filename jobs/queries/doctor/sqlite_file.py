@@ -19,17 +19,19 @@ HARDLY_ANY_ROOM_BYTES = 100 * 1024 * 1024
 SYNCHRONOUS = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
 MEGABYTE = 1024 * 1024
 
-WHY_JOURNAL = "Only with a write-ahead log do readers and the one writer not wait for each other."
+WHY_JOURNAL = "Only with a write-ahead log do readers and the one writer not block each other."
 WHY_SYNCHRONOUS = (
-    "NORMAL survives every crash of a process; a loss of power can undo the last commits. FULL "
-    "survives that too, at several times the cost. OFF can lose the whole file."
+    "NORMAL survives every crash of a process, but a power loss can undo the last commits. FULL "
+    "survives that, too, at several times the cost. OFF can lose the whole file."
 )
 WHY_BUSY = "A connection that finds the file locked waits this long before it gives up."
 WHY_MODE = (
     "A transaction that reads first and writes later cannot wait for another writer: it fails at "
-    "once. One that begins IMMEDIATE waits at its beginning."
+    "once. With IMMEDIATE it waits at its beginning instead."
 )
-WHY_LOG = "A transaction that never ends prevents checkpoints of the log; every read gets slower."
+WHY_LOG = (
+    "A transaction that never ends prevents checkpoints of the log, and every read gets slower."
+)
 WHY_SOUND = "A damaged page fails the next query that reads it."
 WHY_ROOM = "When the disk is full, nothing can be enqueued, claimed or settled."
 
@@ -82,8 +84,8 @@ def _transaction_mode() -> Finding:
 def _log(path: Path) -> Finding:
     log = path.with_name(f"{path.name}-wal")
     size = log.stat().st_size if log.exists() else 0
-    what = f"The write-ahead log takes {size / MEGABYTE:,.1f} MB."
-    mend = "PRAGMA wal_checkpoint(TRUNCATE);  -- after ending processes that read for long"
+    what = f"The write-ahead log has {size / MEGABYTE:,.1f} MB."
+    mend = "PRAGMA wal_checkpoint(TRUNCATE);  -- after ending long-reading processes"
     large = size >= LARGE_LOG_BYTES
     severe = large and size >= VERY_LARGE_LOG_BYTES
     return graded("file.log", what, WHY_LOG, mend, problem=severe, notice=large)

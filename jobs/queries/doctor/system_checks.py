@@ -77,7 +77,10 @@ def _sqlite(database: dict[str, Any]) -> Iterator[CheckMessage]:
         faults.append("there is no write-ahead log")
     if faults:
         yield CheckWarning(
-            f"Beside a worker, SQLite will report a locked database: {', '.join(faults)}.",
+            (
+                'With a worker running, SQLite will report "database is locked": '
+                f"{', '.join(faults)}."
+            ),
             hint=SQLITE_OPTIONS,
             id="jobs.W001",
         )
@@ -111,16 +114,16 @@ def _postgresql(database: dict[str, Any]) -> Iterator[CheckMessage]:
     options = database.get("OPTIONS", {})
     if database.get("CONN_MAX_AGE", 0) == 0 and not options.get("pool"):
         yield CheckWarning(
-            "Every request, and every chunk of jobs, opens a connection of its own (CONN_MAX_AGE "
-            "is 0): short jobs run up to 50 times slower.",
+            "Every request and every chunk of jobs opens its own connection (CONN_MAX_AGE is 0), "
+            "so short jobs run up to 50 times slower.",
             hint='DATABASES["default"] |= {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}',
             id="jobs.W002",
         )
     # With LISTEN_DATABASE_URL this may be a pooler, which loses prepared statements.
     if "prepare_threshold" not in options and not listen_database_url():
         yield CheckWarning(
-            "PostgreSQL plans the queue's statements anew each time, for Django prepares none unless "
-            "it is told to: an enqueue takes five times as long.",
+            "PostgreSQL plans the queue's statements again every time, because Django prepares "
+            "none by default. An enqueue takes five times as long.",
             hint='DATABASES["default"].setdefault("OPTIONS", {})["prepare_threshold"] = 3'
             "  # None: behind a pooler",
             id="jobs.W003",
@@ -142,8 +145,8 @@ def _users() -> Iterator[CheckMessage]:
         key = key.target_field
     if not isinstance(key, models.IntegerField | models.UUIDField | models.CharField):
         yield Error(
-            f"The queue cannot store keys of users like {settings.AUTH_USER_MODEL}'s: "
+            f"The queue cannot store user keys like those of {settings.AUTH_USER_MODEL}: "
             f"{type(key).__name__}.",
-            hint="Keys may be whole numbers, UUIDs or texts.",
+            hint="User keys may be whole numbers, UUIDs or strings.",
             id="jobs.E004",
         )

@@ -50,14 +50,14 @@ WHERE i.indrelid = 'jobs_jobqueue'::regclass ORDER BY 2 DESC
 
 WHY_VACUUM = "Claims step over dead row versions until vacuum has removed them."
 WHY_SETTINGS = (
-    "The queue's tables change all the time: they need room in their pages for HOT updates, and "
-    "vacuum by the number of dead rows, however large the table is."
+    "The queue's tables change all the time. Their pages need free room for HOT updates, and "
+    "vacuum must go by the number of dead rows, however large the table is."
 )
 WHY_HOT = (
-    "An update that is not HOT writes into every index of the table: a claim then costs several "
-    "times as much."
+    "An update that is not HOT writes to every index of the table, so a claim costs several times "
+    "as much."
 )
-WHY_BLOAT = "A claim reads the index from its beginning, empty pages too."
+WHY_BLOAT = "A claim reads the index from its beginning, including empty pages."
 
 
 def check() -> Iterator[Finding]:
@@ -84,7 +84,7 @@ def _settings() -> Iterator[Finding]:
         if found.get("autovacuum_enabled", "true") != "true":
             wrong["autovacuum_enabled"] = "true"
         listed = ", ".join(f"{name} = {value}" for name, value in wrong.items())
-        what = f"{table} has its fillfactor and autovacuum settings."
+        what = f"{table} has the fillfactor and autovacuum settings of its migration."
         if wrong:
             what = f"{table} has other settings than its migration gave it: {', '.join(wrong)}."
         mend = f"ALTER TABLE {table} SET ({listed});"
@@ -113,8 +113,8 @@ def _hot_share(updates: int, hot: int) -> Finding:
     share = hot / updates
     what = f"{share:.0%} of {updates:,} updates were HOT."
     mend = (
-        "Drop indexes that are not the queue's own; then, at a quiet time, give the pages their "
-        f"room back: VACUUM (FULL, ANALYZE) {HOT_TABLE};"
+        "Drop indexes that do not belong to the queue. Then, at a quiet time, give the pages free "
+        f"room again: VACUUM (FULL, ANALYZE) {HOT_TABLE};"
     )
     few = share < LEAST_HOT_SHARE
     return graded("vacuum.hot_updates", what, WHY_HOT, mend, problem=False, notice=few)

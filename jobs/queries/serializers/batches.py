@@ -17,25 +17,25 @@ class BatchSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     firm = serializers.CharField(help_text="The firm's slug.")
     name = NullableTextField()
-    state = EnumField(BatchState, help_text="It is running while one of its jobs is pending.")
-    total = serializers.IntegerField(help_text="How many jobs it has.")
-    pending = serializers.IntegerField(help_text="How many of them are not over.")
+    state = EnumField(BatchState, help_text="Running while at least one of its jobs is pending.")
+    total = serializers.IntegerField(help_text="How many jobs the batch has.")
+    pending = serializers.IntegerField(help_text="How many jobs are not over.")
     completed = serializers.IntegerField()
-    failed = serializers.IntegerField(help_text="How many failed or were dead-lettered.")
-    canceled = serializers.IntegerField(help_text="How many were canceled or deleted.")
-    correlation_id = serializers.CharField(help_text="Of its jobs.")
+    failed = serializers.IntegerField(help_text="How many jobs failed or were dead-lettered.")
+    canceled = serializers.IntegerField(help_text="How many jobs were canceled or deleted.")
+    correlation_id = serializers.CharField(help_text="The correlation id of its jobs.")
     created_at = TimestampField(allow_null=False)
-    failed_at = TimestampField("When the first of its jobs had failed for good.")
-    settled_at = TimestampField("When all were over for the first time.")
-    completed_at = TimestampField("When all were completed.")
+    failed_at = TimestampField("When the first of its jobs failed for good.")
+    settled_at = TimestampField("When all of its jobs were settled for the first time.")
+    completed_at = TimestampField("When all of its jobs were completed.")
     failed_job_id = serializers.UUIDField(
-        allow_null=True, help_text="What its first failure led to. The job may be purged."
+        allow_null=True, help_text="The job enqueued at its first failure; it may have been purged."
     )
     settled_job_id = serializers.UUIDField(
-        allow_null=True, help_text="What followed when all were over."
+        allow_null=True, help_text="The job enqueued when all were settled."
     )
     completed_job_id = serializers.UUIDField(
-        allow_null=True, help_text="What its completion led to."
+        allow_null=True, help_text="The job enqueued when all were completed."
     )
 
     def to_representation(self, row: Any) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class BatchDetailSerializer(BatchSerializer):
     """A batch with the jobs that failed."""
 
     failed_jobs = serializers.ListField(
-        child=serializers.UUIDField(), help_text="The first hundred that failed."
+        child=serializers.UUIDField(), help_text="The first hundred of its jobs that failed."
     )
 
     def to_representation(self, row: Any) -> dict[str, Any]:

@@ -44,22 +44,22 @@ class RefusalSerializer(_PairSerializer):
 class GroupSerializer(serializers.Serializer[Any]):
     """The open dead letters of one failure."""
 
-    fingerprint = NullableTextField("The same failure has the same fingerprint.")
+    fingerprint = NullableTextField("Equal failures have the same fingerprint.")
     count = serializers.IntegerField()
     first_seen = TimestampField("When the oldest of them was dead-lettered.")
-    last_seen = TimestampField("When the latest was.")
-    firms = FirmCountSerializer(many=True, help_text="The most affected first.")
+    last_seen = TimestampField("When the latest of them was dead-lettered.")
+    firms = FirmCountSerializer(many=True, help_text="Slug and count; the most affected first.")
     job_types = serializers.ListField(
-        child=serializers.CharField(), help_text="The most frequent first."
+        child=serializers.CharField(), help_text="Type and count; the most frequent first."
     )
     trend = serializers.ListField(
         child=serializers.IntegerField(),
-        help_text=f"Of the last day, oldest first: {TREND_PARTS} parts of two hours.",
+        help_text=f"Counts of the last day, oldest first, in {TREND_PARTS} parts of two hours.",
     )
     sample_id = serializers.UUIDField(source="sample.pk", help_text="The latest dead letter.")
     reason = EnumField(DeadReason, source="sample.reason")
     error_class = NullableTextField(source="sample.error_class")
-    error = NullableTextField("Of the sample; redacted.", source="sample.error")
+    error = NullableTextField("The sample's error; redacted.", source="sample.error")
 
 
 class GroupsSerializer(serializers.Serializer[Any]):
@@ -73,7 +73,7 @@ class CauseSerializer(serializers.Serializer[Any]):
     """How many rows have the same failure; of jobs, the same type and status."""
 
     job_type = serializers.CharField()
-    cause = NullableTextField("The error's class; of jobs, the status.")
+    cause = NullableTextField("The error class; for jobs, the status.")
     fingerprint = NullableTextField("Null for jobs.")
     count = serializers.IntegerField()
 
@@ -99,8 +99,8 @@ class BulkStartedSerializer(serializers.Serializer[Any]):
 
     run_id = serializers.UUIDField(source="pk", help_text="Also `bulk_run` in the audit log.")
     job_id = serializers.UUIDField(help_text="The job that does it.")
-    count = serializers.IntegerField(source="total", help_text="Its members.")
-    url = _RunUrlField(source="pk", help_text="Where its progress is.")
+    count = serializers.IntegerField(source="total", help_text="The number of members.")
+    url = _RunUrlField(source="pk", help_text="The address that shows its progress.")
 
 
 class CanarySerializer(serializers.Serializer[Any]):
@@ -116,7 +116,8 @@ class BulkRunSerializer(serializers.Serializer[Any]):
 
     id = serializers.UUIDField(help_text="Also `bulk_run` in the audit log.")
     firm = serializers.CharField(
-        source="firm.slug", help_text="The firm's slug; that of the system firm for every firm."
+        source="firm.slug",
+        help_text="The firm's slug; the system firm's if the run is for every firm.",
     )
     operation = EnumField(BulkOperation)
     state = EnumField(BulkState)
@@ -127,11 +128,15 @@ class BulkRunSerializer(serializers.Serializer[Any]):
     )
     rate_per_second = serializers.FloatField(allow_null=True, help_text="Null means no limit.")
     canary = CanarySerializer(source="*", help_text="A size of 0 means none.")
-    total = serializers.IntegerField(help_text="Members, fixed at the start.")
+    total = serializers.IntegerField(help_text="The number of members, fixed at the start.")
     done = serializers.IntegerField()
-    refused = serializers.IntegerField(help_text="Members whose state no longer allowed it.")
+    refused = serializers.IntegerField(
+        help_text="Members whose state no longer allowed the operation."
+    )
     job_id = serializers.UUIDField(help_text="The job that does it.")
-    correlation_id = serializers.CharField(help_text="Of the job and of every audit entry.")
+    correlation_id = serializers.CharField(
+        help_text="The correlation id of the job and of every audit entry."
+    )
     started_by = serializers.CharField(source="started_by_name")
     created_at = TimestampField()
     last_chunk_at = TimestampField("When members were last handled.")
@@ -144,10 +149,11 @@ class BulkRunDetailSerializer(BulkRunSerializer):
     job_status = EnumField(
         Status,
         allow_null=True,
-        help_text="Of its job; the run goes on when a canceled or dead one is retried.",
+        help_text="The status of its job. If the job was canceled or dead-lettered, retry it and "
+        "the run goes on.",
     )
     why_waiting = WaitReasonSerializer(
-        many=True, source="reasons", help_text="Why its job does not go on."
+        many=True, source="reasons", help_text="Why its job is waiting."
     )
     refusals = RefusalSerializer(many=True)
 

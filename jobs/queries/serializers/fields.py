@@ -10,7 +10,7 @@ from rest_framework import serializers
 from interfaces.moments import iso
 from jobs.engine.redaction import redact_secrets
 
-REDACTED = "Secrets are masked; for a viewer every value is."
+REDACTED = "Secrets are masked; viewers see every value masked."
 
 
 class TimestampField(serializers.DateTimeField):

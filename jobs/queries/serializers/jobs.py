@@ -37,7 +37,7 @@ class JobRowSerializer(serializers.Serializer[Any]):
     priority = serializers.IntegerField(
         min_value=min(Priority), max_value=max(Priority), help_text="Lower runs first."
     )
-    attempts = serializers.IntegerField(help_text="Claims so far in this series.")
+    attempts = serializers.IntegerField(help_text="Attempts so far in this series.")
     max_attempts = serializers.IntegerField()
     correlation_id = serializers.CharField(help_text="Shared by all jobs of one request or event.")
     parent_id = serializers.UUIDField(
@@ -47,8 +47,12 @@ class JobRowSerializer(serializers.Serializer[Any]):
         "At most one job with this key runs at a time, or as many as its type allows: of the firm, "
         "or of all firms (`lock_counted_by`)."
     )
-    limit_key = NullableTextField("Pauses, breakers and rates can be for jobs of this key alone.")
-    limit_units = serializers.IntegerField(help_text="What the job counts for in rate limits.")
+    limit_key = NullableTextField(
+        "Pauses, breakers and rate limits can apply to jobs of this key only."
+    )
+    limit_units = serializers.IntegerField(
+        help_text="How many units the job counts as in rate limits."
+    )
     idempotency_key = NullableTextField()
     last_error = NullableTextField("Redacted.")
     scheduled_at = TimestampField("Not before this time.")
@@ -76,7 +80,7 @@ class StepSerializer(serializers.Serializer[Any]):
 
     name = serializers.CharField()
     result = RedactedField()
-    started_at = TimestampField("Null for steps of a version before.")
+    started_at = TimestampField("Null for steps stored by an earlier version.")
     finished_at = TimestampField()
 
 
@@ -85,14 +89,16 @@ class WaitReasonSerializer(serializers.Serializer[Any]):
 
     code = EnumField(WaitCode)
     detail = serializers.CharField()
-    until = TimestampField("When it ends, where that is known.")
+    until = TimestampField("When the reason ends, if that is known.")
 
 
 class LogLineSerializer(serializers.Serializer[Any]):
     """What the job's handler noted."""
 
     series = serializers.IntegerField(help_text="Grows with every manual retry or reprocess.")
-    number = serializers.IntegerField(help_text="Of the attempt, from 1, within its series.")
+    number = serializers.IntegerField(
+        help_text="The number of the attempt, from 1, within its series."
+    )
     at = TimestampField()
     text = serializers.CharField(help_text="Redacted.")
 
@@ -102,7 +108,8 @@ class ThenSerializer(serializers.Serializer[Any]):
 
     job_types = serializers.ListField(child=serializers.CharField())
     only_completed = serializers.BooleanField(
-        help_text="What they wait for must be completed; else settled, in whatever status."
+        help_text="True: they wait until the jobs are completed. False: until the jobs are "
+        "settled, whatever their status."
     )
     waits_for = serializers.IntegerField(help_text="How many jobs they still wait for.")
 
@@ -120,7 +127,11 @@ class CallbackOfSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField(source="batch.pk")
     name = NullableTextField(source="batch.name")
     event = serializers.ChoiceField(
-        list(EVENTS), help_text="One failed, all are settled, or all are completed."
+        list(EVENTS),
+        help_text=(
+            "failed: one of its jobs failed; settled: all are settled; completed: all are "
+            "completed."
+        ),
     )
 
 
@@ -128,25 +139,41 @@ class JobDetailSerializer(JobRowSerializer):
     """A job with everything that belongs to it."""
 
     progress = serializers.FloatField(
-        allow_null=True, source="job.progress", help_text="How far the handler got, from 0 to 1."
+        allow_null=True,
+        source="job.progress",
+        help_text="The progress that the handler reported, from 0 to 1.",
     )
-    progress_note = NullableTextField("What the handler said with it.", source="job.progress_note")
+    progress_note = NullableTextField(
+        "The handler's note on its progress.", source="job.progress_note"
+    )
     lock_counted_by = EnumField(
-        CountedBy, source="job.lock_counted_by", help_text="Whose jobs with the lock key count."
+        CountedBy,
+        source="job.lock_counted_by",
+        help_text="Whose jobs with the lock key count: the firm's, or those of all firms.",
     )
     payload = RedactedField(REDACTED, source="job.payload")
     result = RedactedField(REDACTED, source="job.result")
     attempts_log = AttemptSerializer(many=True, source="attempts")
     steps = StepSerializer(many=True)
-    log = LogLineSerializer(many=True, help_text="Notes of the latest attempts.")
-    children = JobRowSerializer(many=True, help_text="Jobs this job's handler enqueued.")
+    log = LogLineSerializer(many=True, help_text="What the handler logged in the latest attempts.")
+    children = JobRowSerializer(many=True, help_text="Jobs that this job's handler enqueued.")
     batches = BatchNameSerializer(
-        many=True, help_text="Those it is of; more than one where it has the key of jobs of others."
+        many=True,
+        help_text=(
+            "The batches that the job belongs to; several if it has the key of jobs of other "
+            "batches."
+        ),
     )
     callback_of = CallbackOfSerializer(
-        many=True, help_text="The batches that enqueued it, or that it stands for a job of."
+        many=True,
+        help_text=(
+            "The batches that enqueued this job at one of their events, or for which it has the "
+            "key of such a job."
+        ),
     )
-    then = ThenSerializer(many=True, help_text="Jobs that wait for this one or its children.")
+    then = ThenSerializer(
+        many=True, help_text="Jobs that are enqueued after this job or its children."
+    )
     dead_letter_id = serializers.UUIDField(allow_null=True, source="dead_letter.pk")
     why_waiting = WaitReasonSerializer(many=True, source="reasons")
 
@@ -162,10 +189,11 @@ class EnqueuedJobSerializer(JobDetailSerializer):
     """The job that an enqueue stored or found, and which of both."""
 
     created = serializers.BooleanField(
-        help_text="Whether it was stored now; else it had the idempotency key."
+        help_text="Whether a job was stored now; if not, this job had the idempotency key already."
     )
     replaced = serializers.BooleanField(
-        help_text="Whether `on_conflict` changed the job that had the key; else it was kept as it is."
+        help_text="Whether `on_conflict` changed the job that had the key; if not, it was left "
+        "unchanged."
     )
 
 
@@ -180,9 +208,9 @@ class DeadLetterSerializer(serializers.Serializer[Any]):
     reason = EnumField(DeadReason)
     error_class = NullableTextField()
     error = NullableTextField("Redacted.")
-    fingerprint = NullableTextField("The same failure has the same fingerprint.")
+    fingerprint = NullableTextField("Equal failures have the same fingerprint.")
     moved_at = TimestampField("When the job was dead-lettered.")
-    resolution = EnumField(Resolution, allow_null=True, help_text="Null while nobody decided.")
+    resolution = EnumField(Resolution, allow_null=True, help_text="Null while nobody has decided.")
     resolution_note = NullableTextField()
     reviewed_by = NullableTextField("Who decided.", source="reviewed_by.get_username")
     reviewed_at = TimestampField()

@@ -23,8 +23,8 @@ class FirmOrEverySerializer(serializers.Serializer[Any]):
     """A row of one firm or of every firm."""
 
     id = serializers.UUIDField()
-    firm = _FirmOrEveryField("The firm's slug; null where it holds everywhere.", source="*")
-    everywhere = serializers.BooleanField(help_text="Whether it holds for every firm.")
+    firm = _FirmOrEveryField("The firm's slug; null if it applies to every firm.", source="*")
+    everywhere = serializers.BooleanField(help_text="Whether it applies to every firm.")
 
 
 class PauseSerializer(FirmOrEverySerializer):
@@ -32,24 +32,30 @@ class PauseSerializer(FirmOrEverySerializer):
 
     category = EnumField(Category, allow_null=True, help_text="Null means every category.")
     job_type = NullableTextField("Null means every type.")
-    limit_key = NullableTextField("Null means every job, whatever its limit key.")
+    limit_key = NullableTextField("Null means jobs of every limit key, and those without one.")
     reason = serializers.CharField()
-    paused_by = serializers.CharField(help_text="Who did it.")
+    paused_by = serializers.CharField(help_text="Who paused.")
     created_at = TimestampField()
-    until = TimestampField("When it ends by itself; null means by hand.")
+    until = TimestampField("When it ends by itself; null means that somebody has to end it.")
 
 
 class RateLimitSerializer(FirmOrEverySerializer):
     """How often jobs may start that are counted together."""
 
     counted_by = EnumField(
-        CountedBy, help_text="What is counted together: in each firm, by limit key, over all firms."
+        CountedBy,
+        help_text=(
+            "What is counted together: a type's jobs in each firm, jobs of each limit key, or a "
+            "type's jobs in all firms."
+        ),
     )
     job_type = NullableTextField("Null means every type with the limit key.")
-    limit_key = NullableTextField("Where keys are counted: the one it is for; null means each.")
+    limit_key = NullableTextField("If counted by key: the limited key; null means each key.")
     amount = serializers.IntegerField(help_text="Most units that start in `per_seconds` seconds.")
     per_seconds = serializers.FloatField(help_text="The seconds in which `amount` may start.")
-    burst = serializers.IntegerField(help_text="Most that may start at once after a quiet time.")
+    burst = serializers.IntegerField(
+        help_text="How many units may start at once after a quiet time."
+    )
     created_at = TimestampField()
 
 
@@ -67,21 +73,26 @@ class BreakerSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     job_type = serializers.CharField()
-    limit_key = NullableTextField("Null for the jobs without one.")
+    limit_key = NullableTextField("Null for jobs without a limit key.")
     state = EnumField(
-        BreakerState, help_text="Closed: all are tried. Half open: one is. Open: none."
+        BreakerState,
+        help_text="closed: all jobs run. half_open: one runs as a probe. open: none runs.",
     )
-    attempts = serializers.IntegerField(help_text="In this window, while it is closed.")
+    attempts = serializers.IntegerField(
+        help_text="Attempts in the current window, while the breaker is closed."
+    )
     failed = _MostFrequentField(
-        source="failures", help_text="Of those, with the most frequent failure."
+        source="failures", help_text="Attempts in the window with the most frequent failure."
     )
-    trips = serializers.IntegerField(help_text="How often it opened in a row.")
-    fingerprint = NullableTextField("The failure that opened it.")
+    trips = serializers.IntegerField(help_text="How many times in a row it has opened.")
+    fingerprint = NullableTextField("The failure that opened the breaker.")
     opened_at = TimestampField("Null while it is closed.")
     next_try_at = TimestampField(
-        "When one job is tried; null unless it is open.", source="probe_at"
+        "When one job is tried as a probe; null unless the breaker is open.", source="probe_at"
     )
-    probe_job_id = serializers.UUIDField(allow_null=True, help_text="The job that is tried.")
+    probe_job_id = serializers.UUIDField(
+        allow_null=True, help_text="The job that is tried as a probe."
+    )
 
     def to_representation(self, breaker: CircuitBreaker) -> dict[str, Any]:
         """Return the breaker without the times and the job of a state that it has left."""
@@ -101,13 +112,11 @@ class LockSerializer(serializers.Serializer[Any]):
     lock_key = serializers.CharField()
     counted_by = serializers.ChoiceField(
         [CountedBy.FIRM.value, CountedBy.ALL_FIRMS.value],
-        help_text="Whose jobs wait for it: the firm's, or those of all firms. The latter are the "
-        "system firm's.",
+        help_text="Whose jobs wait for the lock: the firm's, or those of all firms. Locks of all "
+        "firms belong to the system firm.",
     )
     slot = serializers.IntegerField(help_text="From 0 to the key's limit minus one.")
     holder_id = serializers.CharField(help_text="job:ID for a job's own lock.")
     acquired_at = TimestampField()
-    expires_at = TimestampField(
-        "Null for a job's own lock, which lives as long as the job holds it."
-    )
+    expires_at = TimestampField("Null for a job's own lock, which ends with the job's hold on it.")
     fencing_token = serializers.IntegerField(help_text="Higher with each acquisition.")

@@ -13,14 +13,15 @@ class EndpointSerializer(FirmOrEverySerializer):
     """An address that events are sent to."""
 
     name = serializers.CharField()
-    channel = EnumField(Channel, help_text="How it is notified.")
+    channel = EnumField(Channel, help_text="How notifications are sent.")
     recipient = serializers.CharField(
-        help_text="The e-mail address; of a URL scheme and host alone: the rest may hold a secret."
+        help_text="The e-mail address; of a URL only scheme and host, because the rest may hold a "
+        "secret."
     )
     events = serializers.ListField(
-        child=serializers.CharField(), help_text="The events that it gets."
+        child=serializers.CharField(), help_text="The events that the endpoint gets."
     )
-    enabled = serializers.BooleanField(help_text="Whether anything is sent to it.")
+    enabled = serializers.BooleanField(help_text="Whether notifications are sent to the endpoint.")
     created_at = TimestampField()
 
 
@@ -28,7 +29,8 @@ class SigningKeySerializer(serializers.Serializer[str]):
     """What an endpoint's webhooks are signed with."""
 
     signing_key = serializers.CharField(
-        source="*", help_text="whsec_ and the base64 of the key, as libraries take it."
+        source="*",
+        help_text="whsec_ and the key in base64, as libraries for Standard Webhooks take it.",
     )
 
 
@@ -38,19 +40,20 @@ class DeliverySerializer(serializers.Serializer[object]):
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     endpoint_id = serializers.UUIDField(
-        allow_null=True, help_text="The endpoint, which may be removed; null for plain e-mails."
+        allow_null=True,
+        help_text="The endpoint, which may have been removed; null for plain e-mails.",
     )
     channel = EnumField(Channel, help_text="How it was sent.")
     event = NullableTextField("What it was about.")
     recipient = serializers.CharField(help_text="The e-mail addresses, or the webhook's host.")
     job_id = serializers.UUIDField(help_text="The job that sent it.")
-    attempt = serializers.IntegerField(help_text="Of the job.")
+    attempt = serializers.IntegerField(help_text="The number of the job's attempt.")
     status = EnumField(
-        DeliveryStatus, help_text="How it ended; a failed one is tried again by its job."
+        DeliveryStatus, help_text="How the attempt ended; a failed one is tried again by its job."
     )
     status_code = serializers.IntegerField(
-        allow_null=True, help_text="The HTTP status of the answer; null for none."
+        allow_null=True, help_text="The HTTP status of the answer; null if there was none."
     )
     error = NullableTextField("Why it was not delivered; redacted.")
     started_at = TimestampField()
-    finished_at = TimestampField("Null while it lasts, or where its worker died.")
+    finished_at = TimestampField("Null while the attempt lasts, or if its worker died.")

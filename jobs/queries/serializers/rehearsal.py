@@ -17,27 +17,27 @@ class _ErrorSerializer(serializers.Serializer[Any]):
     error_class = NullableTextField()
     message = serializers.CharField(help_text="Redacted.")
     traceback = NullableTextField("Redacted.")
-    fingerprint = NullableTextField("The same failure has the same fingerprint.")
+    fingerprint = NullableTextField("Equal failures have the same fingerprint.")
 
 
 class _WriteSerializer(serializers.Serializer[Any]):
     table = serializers.CharField()
-    rows = NullableTextField("What its rows are called.")
+    rows = NullableTextField("The name of the model or table.")
     inserted = serializers.IntegerField()
     updated = serializers.IntegerField()
     deleted = serializers.IntegerField()
     ids = serializers.ListField(
         child=serializers.CharField(),
-        help_text="Of the first rows that were saved or deleted one by one.",
+        help_text="Ids of the first rows that were saved or deleted one by one.",
     )
 
 
 class _ChildSerializer(serializers.Serializer[Any]):
     job_type = serializers.CharField()
     firm = serializers.CharField(help_text="The firm's slug.")
-    payload = RedactedField("Without secrets.")
+    payload = RedactedField("Secrets are masked.")
     priority = serializers.IntegerField()
-    scheduled_at = TimestampField("When it would be due.")
+    scheduled_at = TimestampField("When the job would be due.")
     lock_key = NullableTextField()
     idempotency_key = NullableTextField()
 
@@ -47,15 +47,15 @@ class _CallSerializer(serializers.Serializer[Any]):
         help_text="network, process, email, file, database, signal or callback."
     )
     target = serializers.CharField(help_text="Redacted.")
-    count = serializers.IntegerField(help_text="How often it was tried.")
+    count = serializers.IntegerField(help_text="How many times it was tried.")
 
 
 class _StepSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     was_stored = serializers.BooleanField(
-        help_text="Whether an earlier attempt has finished it, so that it did not run."
+        help_text="Whether an earlier attempt finished the step, so that it did not run."
     )
-    result = RedactedField("Without secrets.")
+    result = RedactedField("Secrets are masked.")
 
 
 class RehearsalSerializer(serializers.Serializer[Any]):
@@ -66,16 +66,20 @@ class RehearsalSerializer(serializers.Serializer[Any]):
     job_type = serializers.CharField()
     outcome = serializers.ChoiceField(
         OUTCOMES,
-        help_text="How its attempt would end; `unfinished` where the rehearsal ended before it.",
+        help_text="How the attempt would end; `unfinished` if the rehearsal ended first.",
     )
     error = _ErrorSerializer(allow_null=True)
-    result = RedactedField("What the handler returned, without secrets.")
+    result = RedactedField("What the handler returned; secrets are masked.")
     delay_seconds = serializers.FloatField(
-        allow_null=True, help_text="In how long it would run again."
+        allow_null=True, help_text="In how many seconds the job would run again."
     )
     seconds = serializers.FloatField(allow_null=True, help_text="How long the handler ran.")
-    writes = _WriteSerializer(many=True, help_text="By table.")
+    writes = _WriteSerializer(many=True, help_text="Rows written, by table.")
     children = _ChildSerializer(many=True, help_text="The jobs it would enqueue.")
-    calls = _CallSerializer(many=True, help_text="What it tried to call; none was made.")
-    steps = _StepSerializer(many=True, help_text="Its durable steps, in order.")
-    log = serializers.ListField(child=serializers.CharField(), help_text="Its first log lines.")
+    calls = _CallSerializer(
+        many=True, help_text="Calls that the handler tried to make; none was made."
+    )
+    steps = _StepSerializer(many=True, help_text="The durable steps, in order.")
+    log = serializers.ListField(
+        child=serializers.CharField(), help_text="The first lines that the handler logged."
+    )

@@ -60,22 +60,20 @@ class ScheduleRowSerializer(serializers.Serializer[Any]):
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     name = serializers.CharField()
     target = EnumField(ScheduleTarget, help_text="Whom each run is for.")
-    group_name = NullableTextField("Which group, for target every_member.")
-    cron = NullableTextField(
-        "Minute, hour, day, month, weekday; null where it runs by an interval."
-    )
+    group_name = NullableTextField("The group, if target is every_member.")
+    cron = NullableTextField("Minute, hour, day, month, weekday; null if it runs by an interval.")
     interval_seconds = serializers.IntegerField(allow_null=True)
-    time_zone = serializers.CharField(help_text="The zone whose clock `cron` names.")
+    time_zone = serializers.CharField(help_text="The time zone of `cron`.")
     timetable = _TimetableField("The timetable in words; null where it is not valid.", source="*")
     job_type = serializers.CharField()
     priority = serializers.IntegerField(min_value=min(Priority), max_value=max(Priority))
     missed_runs = EnumField(
-        MissedRuns, help_text="What happens to runs that were due while no worker ran."
+        MissedRuns, help_text="What happens to runs that were due while no worker was running."
     )
     enabled = serializers.BooleanField(help_text="False while it is paused.")
     last_run_at = TimestampField()
     next_run_at = TimestampField("Null while it is paused.")
-    last_error = NullableTextField("Why the last run failed. Redacted.")
+    last_error = NullableTextField("Why the last run failed; redacted.")
     created_at = TimestampField()
     updated_at = TimestampField()
 
@@ -89,7 +87,7 @@ class ScheduleDetailSerializer(ScheduleRowSerializer):
     """A schedule with its payload and its next runs."""
 
     payload = RedactedField(REDACTED)
-    next_runs = _NextRunsField(source="*", help_text="None while it is paused.")
+    next_runs = _NextRunsField(source="*", help_text="Empty while it is paused.")
 
 
 class ScheduleRunSerializer(serializers.Serializer[ScheduleRun]):
@@ -99,20 +97,20 @@ class ScheduleRunSerializer(serializers.Serializer[ScheduleRun]):
     schedule_id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The slug of the schedule's firm.")
     job_type = serializers.CharField()
-    slot = TimestampField("When it was due; null where somebody ran it out of turn.")
+    slot = TimestampField("When the run was due; null if somebody ran it out of turn.")
     outcome = EnumField(
-        RunOutcome, allow_null=True, help_text="How it ended; null while it goes on."
+        RunOutcome, allow_null=True, help_text="How the run ended; null while it goes on."
     )
-    jobs = serializers.IntegerField(help_text="How many jobs it enqueued.")
-    completed = serializers.IntegerField(help_text="How many of them completed.")
+    jobs = serializers.IntegerField(help_text="How many jobs the run enqueued.")
+    completed = serializers.IntegerField(help_text="How many of them were completed.")
     failed = serializers.IntegerField(help_text="How many failed or were dead-lettered.")
     canceled = serializers.IntegerField(help_text="How many were canceled or deleted.")
     job_id = serializers.UUIDField(
         allow_null=True,
-        help_text="Its job; null where it is none or several. The job may be purged.",
+        help_text="The run's job; null if it has none or several. The job may have been purged.",
     )
-    correlation_id = serializers.CharField(help_text="Of its jobs.")
+    correlation_id = serializers.CharField(help_text="The correlation id of its jobs.")
     enqueued_at = TimestampField(allow_null=False)
     started_at = TimestampField("When the first of its jobs started.")
-    finished_at = TimestampField("When the last of its jobs was over.")
-    error = NullableTextField("Why it was refused. Redacted.")
+    finished_at = TimestampField("When the last of its jobs was settled.")
+    error = NullableTextField("Why the run was refused; redacted.")

@@ -27,12 +27,14 @@ class StatusCountsSerializer(serializers.Serializer[Any]):
 class HeldBackSerializer(serializers.Serializer[Any]):
     """Due jobs by what holds them back; each is counted once."""
 
-    paused = serializers.IntegerField(help_text="By a pause.")
-    firm_inactive = serializers.IntegerField(help_text="Their firm is switched off.")
-    breaker = serializers.IntegerField(help_text="By a circuit breaker that is not closed.")
-    capped = serializers.IntegerField(help_text="Their firm runs as many as it may.")
-    rate_limited = serializers.IntegerField(help_text="By a rate limit.")
-    locked = serializers.IntegerField(help_text="They wait for a lock.")
+    paused = serializers.IntegerField(help_text="Held back by a pause.")
+    firm_inactive = serializers.IntegerField(help_text="Held back because their firm is inactive.")
+    breaker = serializers.IntegerField(
+        help_text="Held back by a circuit breaker that is not closed."
+    )
+    capped = serializers.IntegerField(help_text="Held back by their firm's cap.")
+    rate_limited = serializers.IntegerField(help_text="Held back by a rate limit.")
+    locked = serializers.IntegerField(help_text="Waiting for a lock.")
 
 
 class CategoryStatsSerializer(StatusCountsSerializer):
@@ -47,12 +49,13 @@ class CategoryStatsSerializer(StatusCountsSerializer):
     held_back = HeldBackSerializer()
     oldest_wait_seconds = serializers.FloatField(
         allow_null=True,
-        help_text="How long the oldest due job has waited, without those that a pause, a cap, a "
-        "rate limit or an inactive firm holds back.",
+        help_text="How long the oldest due job has waited, leaving out jobs that a pause, a cap, "
+        "a rate limit or an inactive firm holds back.",
     )
     completed_per_minute = serializers.FloatField(help_text="Over the window.")
     failure_rate = serializers.FloatField(
-        allow_null=True, help_text="Failed of settled, 0 to 1; null where nothing settled."
+        allow_null=True,
+        help_text="Failed jobs among the settled ones, 0 to 1; null if none was settled.",
     )
 
 
@@ -66,7 +69,7 @@ class QueueStatsSerializer(serializers.Serializer[Any]):
     totals = StatusCountsSerializer()
     held_back = HeldBackSerializer(source="totals.held_back")
     categories = CategoryStatsSerializer(many=True)
-    workers = serializers.IntegerField(help_text="Live workers; they serve every firm.")
+    workers = serializers.IntegerField(help_text="Live workers; workers serve every firm.")
     dead_letters_open = serializers.IntegerField(source="totals.statuses.dlq")
 
 
@@ -87,21 +90,27 @@ class WorkerSerializer(serializers.Serializer[Any]):
     version = serializers.CharField()
     categories = serializers.ListField(child=serializers.CharField(), help_text="Empty means all.")
     job_types = serializers.ListField(
-        child=serializers.CharField(), help_text="The types its code knows."
+        child=serializers.CharField(), help_text="The job types that its code knows."
     )
     concurrency = serializers.IntegerField(help_text="Handlers it runs at a time.")
-    running = _RunningField(source="pk", help_text="What it runs now of the caller's firms.")
+    running = _RunningField(
+        source="pk", help_text="The jobs of the caller's firms that it is running now."
+    )
     rss_bytes = serializers.IntegerField(help_text="Resident memory.")
     started_at = TimestampField()
     heartbeat_at = TimestampField()
-    lease_expires_at = TimestampField("Its jobs are rescued when this passes without a heartbeat.")
+    lease_expires_at = TimestampField(
+        "Its lease ends at this time unless a heartbeat extends it; then its jobs are rescued."
+    )
     requested = EnumField(
-        WorkerRequest, allow_null=True, help_text="What an operator asked of it; null means work."
+        WorkerRequest,
+        allow_null=True,
+        help_text="What an operator asked of it; null means to work as usual.",
     )
     runs_newest_version = serializers.SerializerMethodField(
-        help_text="Whether no version is newer that a worker ran."
+        help_text="Whether no worker has run a newer version."
     )
-    dead_at = TimestampField("When its lease was found to be over; null while it lives.")
+    dead_at = TimestampField("When its lease was found to have ended; null while it lives.")
 
     def get_runs_newest_version(self, worker: Worker) -> bool:
         """Say whether the worker runs the version that came last."""

@@ -54,7 +54,7 @@ def test_the_page_of_a_callbacks_job_leads_to_the_batch_that_enqueued_it(
     address = reverse("admin:jobs_batch_change", args=[acme.batch.pk])
     page = member.get(reverse("admin:jobs_jobqueue_change", args=[acme.waiting.pk]))
     text = page.content.decode()
-    assert "Enqueued at the completion of the batch" in text
+    assert "Enqueued when all jobs were completed in the batch" in text
     assert address in text
     assert str(globex.batch.pk) not in text
 

@@ -48,11 +48,11 @@ def test_an_operator_sees_and_closes_it(firm: Firm, open_one: CircuitBreaker) ->
         ).content.decode()
     )
     done = submit(client, open_one, "close", reason="Gmail is back")
-    assert messages_of(done) == f"ingest.gmail runs again for {firm.name}."
+    assert messages_of(done) == f"ingest.gmail: jobs of {firm.name} may start again."
     assert (done["Location"], now(open_one).state) == (BREAKERS, "closed")
     assert [entry.reason for entry in audit_entries(open_one.pk)] == ["Gmail is back"]
     done = submit(client, open_one, "open", reason="not yet")
-    assert messages_of(done) == f"ingest.gmail waits for {firm.name}."
+    assert messages_of(done) == f"ingest.gmail: jobs of {firm.name} are held back."
     assert now(open_one).state == "open"
 
 
@@ -80,8 +80,8 @@ def test_its_page_says_what_failed_and_leads_there(firm: Firm, open_one: Circuit
 @pytest.mark.parametrize(
     ("state", "offered", "refused", "why"),
     [
-        ("open", "close", "open", "The breaker is open already; to hold jobs back"),
-        ("half_open", "close", "open", "The breaker is half open already; to hold jobs back"),
+        ("open", "close", "open", "The breaker is open already. To hold the jobs back"),
+        ("half_open", "close", "open", "The breaker is half open already. To hold the jobs back"),
         ("closed", "open", "close", "The breaker is closed."),
     ],
 )

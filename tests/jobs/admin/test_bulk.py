@@ -441,7 +441,7 @@ def test_a_run_that_no_worker_serves_says_so_and_since_when(
     with all_firms("test"):
         BulkRun.objects.filter(pk=run.pk).update(created_at=timezone.now() - timedelta(hours=3))
     page = reverse("admin:jobs_bulkrun_change", args=[run.pk])
-    said = "Nothing was handled for 3 h. Its job waits: no worker is alive"
+    said = "No row was handled for 3 h. The job of this run waits: no worker is alive"
     assert said in operator.get(page).content.decode()
     progress = reverse("admin:jobs_bulkrun_progress", args=[run.pk])
     assert said in operator.get(progress).json()["waits"]
@@ -456,7 +456,7 @@ def test_a_run_that_no_worker_serves_says_so_and_since_when(
         JobQueue.objects.filter(pk=run.job_id).update(scheduled_at=soon)
     assert operator.get(progress).json()["waits"] == ""
     finish()
-    assert "Its job waits" not in operator.get(page).content.decode()
+    assert "The job of this run waits" not in operator.get(page).content.decode()
 
 
 def test_a_run_says_what_the_jobs_of_its_canary_wait_for(operator: Client, acme: FirmRows) -> None:

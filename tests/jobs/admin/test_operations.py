@@ -98,7 +98,7 @@ def test_an_escalation_that_tells_nobody_stands_and_says_so(
 ) -> None:
     submit(operator, acme.dead_letter, "escalate", reason="look")
     page = operator.get(reverse("admin:index")).content.decode()
-    assert "Nobody could be told" in page
+    assert "Nobody was told" in page
     assert now(acme.dead_letter).resolution == "escalated"
 
 

@@ -67,10 +67,10 @@ def test_the_page_says_whether_the_payload_would_be_refused_again(
         JobQueue.objects.filter(pk=letter.original_job_id).update(
             payload={**envelope(letter.firm_id), "report": "June"}
         )
-    assert "would be refused again (copies: Field required)" in operator.get(page).content.decode()
+    assert "will be refused again (copies: Field required)" in operator.get(page).content.decode()
     with all_firms("test"):
         JobQueue.objects.filter(pk=letter.original_job_id).update(job_type="test.gone")
-    assert "refused again (its type is unknown here)" in operator.get(page).content.decode()
+    assert "refused again (its type is not known here)" in operator.get(page).content.decode()
 
 
 @pytest.mark.req("T-05")

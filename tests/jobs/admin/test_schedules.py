@@ -91,7 +91,7 @@ def test_the_page_shows_the_latest_runs_and_leads_to_all_and_to_each(
     assert every is not None
     assert one is not None
     assert row.name in operator.get(every[1]).content.decode()
-    assert "those that are not purged" in operator.get(one[1]).content.decode()
+    assert "those not yet purged" in operator.get(one[1]).content.decode()
     assert row.name not in operator.get(f"{every[1][:-5]}00000").content.decode()
 
 
@@ -104,7 +104,7 @@ def test_a_schedule_is_run_paused_and_resumed(operator: Client, acme: FirmRows) 
     assert "is paused" in messages_of(submit(operator, row, "pause"))
     assert now(row).enabled is False
     assert "None while it is paused" in operator.get(operation_url(row, "change")).content.decode()
-    assert "runs again" in messages_of(submit(operator, row, "resume"))
+    assert "is resumed" in messages_of(submit(operator, row, "resume"))
     assert now(row).enabled is True
     assert [(entry.act, entry.door) for entry in audit_entries(row.pk)] == [
         ("schedule.run", "admin"),
@@ -116,7 +116,7 @@ def test_a_schedule_is_run_paused_and_resumed(operator: Client, acme: FirmRows) 
 def test_run_now_says_why_nothing_came_of_it(operator: Client, acme: FirmRows) -> None:
     answer = submit(operator, acme.schedule, "run")
     assert answer.status_code == 409
-    assert "leads to no job" in answer.content.decode()
+    assert "enqueued no job" in answer.content.decode()
     assert runs_of(acme.schedule) == 0
 
 

@@ -53,7 +53,7 @@ def test_a_discarded_jobs_end_is_the_discard(member: Client, acme: FirmRows) -> 
     assert [one.partition(" after")[0] for one in titles(response)] == [
         "Enqueued",
         "Attempt 1 dead lettered",
-        "Moved to the dead letters",
+        "Dead-lettered",
         "Discarded, the job is failed",
     ]
     *_, moved, discarded = response.context["timeline"]

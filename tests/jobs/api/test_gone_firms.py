@@ -60,7 +60,7 @@ def test_its_jobs_and_dead_letters_have_pages(left: list[Any], staff: Api, capsy
 def test_its_jobs_are_retried_and_say_why_they_wait(left: list[Any], staff: Api) -> None:
     job_id = left[0].original_job_id
     (reason,) = staff.post(f"jobs/{job_id}/retry/", {}).json()["why_waiting"]
-    assert "is gone" in reason["detail"]
+    assert "no longer exists" in reason["detail"]
     assert staff.post(f"jobs/{job_id}/cancel/", {}).json()["status"] == "canceled"
 
 
@@ -86,7 +86,7 @@ def test_its_dead_letters_are_not_escalated_as_nobody_can_be_asked(
     left: list[Any], staff: Api
 ) -> None:
     letter = left[0]
-    why = "is of a firm that is gone, where nobody can be asked: discard it"
+    why = "belongs to a firm that no longer exists, so nobody can be asked: discard it"
     answer = problem(staff.post(f"dlq/{letter.pk}/escalate/", {"reason": "look"}), 409)
     assert answer["detail"] == f"dead letter {letter.pk} {why}"
     shown = staff.client.get(reverse("admin:jobs_deadletterqueue_escalate", args=[letter.pk]))

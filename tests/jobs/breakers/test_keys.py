@@ -32,7 +32,7 @@ def test_a_key_that_keeps_failing_stops_itself_alone(firm, add):
     chores()
     assert {one.job_id for one in take()} == set(others)
     (reason,) = [one for one in why_waiting(row(held)) if one.code == WaitCode.BREAKER]
-    assert f"{MAILBOX} kept failing for firm {firm.slug} with the limit key anna" in reason.detail
+    assert f"breaker of {MAILBOX} for firm {firm.slug} with the limit key anna" in reason.detail
     assert row(held).attempts == 0
 
 

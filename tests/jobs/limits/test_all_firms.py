@@ -161,5 +161,6 @@ def test_the_reason_names_the_limit_and_no_other_firm(firm, other_firm, add, now
         job_id = add()
         (reason,) = [one for one in why_waiting(row(job_id)) if one.code == WaitCode.RATE_LIMITED]
     assert (
-        reason.detail == "at most 1 of test.work of all firms start in 1 min; the next one in 1 min"
+        reason.detail
+        == "rate limit of test.work of all firms: at most 1 in 1 min; the next one may start in 1 min"
     )

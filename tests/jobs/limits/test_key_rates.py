@@ -144,7 +144,7 @@ def test_no_attempt_is_used_and_the_reason_names_key_and_limit(firm, add, now):
     with stopped_at(now):
         (reason,) = [one for one in why_waiting(row(ids[1])) if one.code == WaitCode.RATE_LIMITED]
     assert reason.detail == (
-        "at most 6 units of all types with the limit key anna start in 1 min; this one of 5 units in 40 s"
+        "rate limit of all types with the limit key anna: at most 6 units in 1 min; this job of 5 units may start in 40 s"
     )
     assert reason.until == now + timedelta(seconds=40)
     assert row(ids[1]).attempts == 0

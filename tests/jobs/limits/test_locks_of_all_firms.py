@@ -151,7 +151,7 @@ def test_a_lock_of_the_system_firm_is_one_over_all_firms(firm, add):
     assert lock is not None
     job_id = add("test.shared", "api")
     assert take() == []
-    assert locked_for(firm, job_id) == ["lock api of all firms, 1 at once, is taken"]
+    assert locked_for(firm, job_id) == ["lock api of all firms (1 at once) is taken"]
     assert release_lock(lock)
     sweep()
     assert [one.job_id for one in take()] == [job_id]
@@ -206,12 +206,14 @@ def test_why_waiting_names_jobs_of_the_own_firm_and_of_no_other(firm, other_firm
     mine = add("test.shared", "api")
     theirs, later_one = (add("test.shared", "api", firm=other_firm) for _ in range(2))
     next_of_mine = add("test.shared", "api")
-    assert locked_for(other_firm, theirs) == ["lock api of all firms, 1 at once, is taken"]
+    assert locked_for(other_firm, theirs) == ["lock api of all firms (1 at once) is taken"]
     assert locked_for(other_firm, later_one) == [
-        "lock api of all firms, 1 at once, is taken; 1 of the firm before it in line"
+        "lock api of all firms (1 at once) is taken; jobs of this firm ahead of it: 1"
     ]
     (own,) = locked_for(firm, next_of_mine)
-    assert own.startswith(f"lock api of all firms, 1 at once, is taken by job {mine} for ")
+    assert own.startswith(
+        f"lock api of all firms (1 at once) is taken; holders in this firm: job {mine} for "
+    )
     hand_over(take_one())
     assert [one.job_id for one in take()] == [theirs]
     assert str(theirs) not in "".join(locked_for(firm, next_of_mine))

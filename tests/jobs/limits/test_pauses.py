@@ -155,7 +155,7 @@ def test_who_paused_and_resumed_what_is_in_the_log(firm, system_firm, django_use
 
 
 def test_a_category_that_the_type_is_not_of_would_hold_nothing(firm):
-    with pytest.raises(LimitInvalid, match="is of the category sync") as refusal:
+    with pytest.raises(LimitInvalid, match="belongs to the category sync") as refusal:
         pause(firm=firm, job_type="test.work", category="export", reason="stop")
     assert [(one.field, one.code) for one in refusal.value.faults] == [("category", "conflict")]
     assert rows(Pause) == []

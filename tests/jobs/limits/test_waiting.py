@@ -71,7 +71,7 @@ def test_a_cap_says_how_many_run(firm, add):
     sweep()
     (reason,) = reasons(firm, ids[2])
     assert reason.code == WaitCode.CAPPED
-    assert reason.detail == "firm acme may run 2 at once, and runs 2"
+    assert reason.detail == "firm acme may run 2 at once and is running 2"
     assert reasons(firm, ids[0]) == []
 
 
@@ -83,7 +83,10 @@ def test_a_rate_says_when_the_next_one_starts(firm, add):
         take()
         (reason,) = reasons(firm, ids[2])
         assert reason.code == WaitCode.RATE_LIMITED
-        assert reason.detail == "at most 2 of test.work start in 1 min; the next one in 30 s"
+        assert (
+            reason.detail
+            == "rate limit of test.work: at most 2 in 1 min; the next one may start in 30 s"
+        )
         assert reason.until is not None
         assert abs(reason.until - moment - timedelta(seconds=30)) < timedelta(seconds=0.01)
     with later(31):
@@ -117,7 +120,7 @@ def test_a_job_deep_in_a_rate_limit_hears_its_own_time(firm, other_firm, add):
         reason = reasons(firm, ids[-1])[0]
     # 10 have started; 49 others come before it, one every 6 s, and the first of them in 6 s.
     assert reason.detail == (
-        "at most 10 of test.work start in 1 min; 49 before it, its own turn in about 5 min"
+        "rate limit of test.work: at most 10 in 1 min; jobs ahead of it: 49; it may start in about 5 min"
     )
     assert reason.until is not None
     assert abs(reason.until - moment - timedelta(seconds=300)) < timedelta(seconds=0.1)
@@ -128,8 +131,8 @@ def test_a_lock_says_who_holds_it_how_long_and_how_many_come_before(firm, add):
     holder, *_, last = [add("test.locked", "key") for _ in range(4)]
     (reason,) = reasons(firm, last)
     assert reason.code == WaitCode.LOCKED
-    assert f"lock key is held by job {holder} for " in reason.detail
-    assert reason.detail.endswith("; 2 before it in line")
+    assert f"lock key has been held by job {holder} for " in reason.detail
+    assert reason.detail.endswith("; jobs ahead of it: 2")
 
 
 @pytest.mark.req("J-20")

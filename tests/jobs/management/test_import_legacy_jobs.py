@@ -343,7 +343,7 @@ def test_a_row_whose_id_is_too_long_is_skipped_alone(run: Callable[..., Run], fi
 def test_a_field_that_no_type_has_is_refused(import_emails: Import) -> None:
     done = import_emails("--field", "conection_id=connection_id")
     assert done.code == 1
-    assert "field.conection_id: is no field of email_processing" in done.err
+    assert "field.conection_id: is not a field of email_processing" in done.err
     assert rows(JobQueue) == []
 
 
@@ -352,7 +352,9 @@ def test_a_field_of_no_type_at_all_is_refused(run: Callable[..., Run], firm: Fir
         cursor.execute("CREATE TABLE old (id text PRIMARY KEY, status text, n integer)")
     of_table = ("--from", "per_type", "--table", "old", "--firm", firm.slug)
     done = run("import_legacy_jobs", *of_table, "--field", "nobodys=n")
-    assert (done.code, "field.nobodys: is no field of any type" in done.err) == (1, True), done.err
+    assert (done.code, "field.nobodys: is not a field of any type" in done.err) == (1, True), (
+        done.err
+    )
 
 
 class CalledPayload(JobPayload):

@@ -95,7 +95,7 @@ def test_a_user_whom_nobody_knows_is_no_empty_list(run: Runner, firm: Firm) -> N
     for options in (["--user", "nobody"], ["--user", "nobody", "--firm", firm.slug]):
         for command in ("jobs", "dlq"):
             refused = run(command, "list", *options)
-            assert (refused.code, refused.err) == (1, "user: no such user is known")
+            assert (refused.code, refused.err) == (1, "user: there is no such user")
 
 
 def test_cursors_walk_the_whole_list_newest_first(run: Runner, firm: Firm) -> None:
@@ -369,7 +369,7 @@ def test_the_key_of_a_deleted_job_is_told(
         monkeypatch.setattr(job_operations, name, lambda *args, **options: gone)
     refused = run("jobs", *arguments, "--json")
     assert (refused.code, refused.json["code"]) == (1, "wrong_state")
-    assert f"job {NOBODYS_ID} had this idempotency key, and is deleted" in refused.err
+    assert f"job {NOBODYS_ID} had this idempotency key but was deleted" in refused.err
 
 
 def test_a_refused_payload_names_each_fault(run: Runner, firm: Firm) -> None:

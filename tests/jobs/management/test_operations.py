@@ -133,7 +133,7 @@ def test_an_escalation_that_tells_nobody_stands_and_says_so(
 ) -> None:
     done = run("dlq", "escalate", str(letter.pk), "--reason", "why?", "--json")
     assert (done.code, done.json["resolution"]) == (0, "escalated")
-    assert "Nobody could be told" in done.err
+    assert "Nobody was told" in done.err
 
 
 def test_operations_on_unknown_ids_are_exit_3(

@@ -126,7 +126,7 @@ def test_what_was_decided_meanwhile_is_refused_and_said_so(firm: Firm) -> None:
     drain()
     assert (now(run).done, now(run).refused) == (1, 1)
     with all_firms("test"):
-        assert details_of_run(run).refusals == [("it was decided already", 1)]
+        assert details_of_run(run).refusals == [("it has already been decided", 1)]
     assert row(first.original_job_id).status == Status.FAILED
 
 

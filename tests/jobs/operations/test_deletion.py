@@ -308,7 +308,7 @@ def test_nobody_enqueues_schedules_or_edits_a_deletion_by_hand(
     for attempt in refused:
         with all_firms("test"), pytest.raises((PayloadInvalid, ScheduleInvalid)) as error:
             attempt()
-        assert "begun in the admin or with manage.py" in str(error.value)
+        assert "start it in the admin or with manage.py" in str(error.value)
     with all_firms("test"):
         assert list(JobQueue.objects.values_list("pk", flat=True)) == [begun]
 

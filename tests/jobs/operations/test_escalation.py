@@ -106,7 +106,7 @@ def test_an_escalation_that_tells_nobody_stands(firm: Firm, letter: DeadLetterQu
 def test_a_notice_of_a_letter_that_is_gone_is_no_mail(firm: Firm) -> None:
     job = run_job("escalation_notice", {"dead_letter_id": uuid4()}, firm=firm)
     assert job.status == "dlq"
-    assert "is gone" in job.last_error
+    assert "no longer exists" in job.last_error
     assert mail.outbox == []
 
 

@@ -186,7 +186,7 @@ def test_a_paused_schedule_rests_and_goes_on_without_making_up(firm: Firm) -> No
     assert tick_at(START + 2 * HOUR) == []
     with stopped_at(START + 2.5 * HOUR):
         assert resume(row).next_run_at == START + 3 * HOUR
-    with pytest.raises(WrongState, match="running already"):
+    with pytest.raises(WrongState, match="is not paused"):
         resume(row)
     tick_at(START + 3 * HOUR)
     assert slots() == [START + 3 * HOUR]

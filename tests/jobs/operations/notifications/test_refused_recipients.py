@@ -98,7 +98,7 @@ def test_whom_the_server_refuses_for_good_is_a_dead_letter(firm: Firm, server: S
     server.refused = {ANN: 550}
     job = run_job("email_send", MAIL, firm=firm)
     assert (job.status, server.taken) == ("dlq", [[BEN]])
-    assert job.last_error == "the mail server refuses every recipient (550)"
+    assert job.last_error == "the mail server refused every recipient (550)"
     assert history() == [(BEN, "delivered"), (ANN, "refused")]
 
 

@@ -54,21 +54,21 @@ def test_listening_through_a_pooler_is_a_problem_and_a_direct_address_mends_it(
         assert (found.id, found.severity) == ("pooling.listen", Severity.PROBLEM)
         assert found.mend.startswith("LISTEN_DATABASE_URL=")
         settings.LISTEN_DATABASE_URL = url
-        assert only_ill("pooling").what == "LISTEN_DATABASE_URL leads to a pooler too."
+        assert only_ill("pooling").what == "LISTEN_DATABASE_URL leads to a pooler, too."
         settings.LISTEN_DATABASE_URL = direct
         assert ill("pooling") == []
         settings.LISTEN_DATABASE_URL = "off"
         assert ill("pooling") == []
         settings.LISTEN_DATABASE_URL = "postgres://nobody@127.0.0.1:1/nothing"
-        assert "cannot be connected to" in only_ill("pooling").what
+        assert "Connecting to LISTEN_DATABASE_URL failed" in only_ill("pooling").what
     settings.LISTEN_DATABASE_URL = ""
-    assert mode() == "The service is connected to PostgreSQL itself."
+    assert mode() == "The service is connected directly to PostgreSQL."
 
 
 @unpooled_only
 def test_a_pooler_that_keeps_sessions_is_told_from_one_that_does_not(pooled: Pooled) -> None:
     with pooled("session"):
-        assert "seems to keep a session for each client" in mode()
+        assert "seems to keep one session per client" in mode()
 
 
 @unpooled_only
@@ -86,5 +86,5 @@ def test_statements_that_are_planned_each_time_are_noticed(pooled: Pooled, setti
     settings.LISTEN_DATABASE_URL = ""
     with pooled("session"):
         (seen,) = findings("pooling.prepared")
-        assert "planned anew" in seen.what
+        assert "planned again every time" in seen.what
         assert "pooling.prepared" not in [found.id for found in ill("pooling")]

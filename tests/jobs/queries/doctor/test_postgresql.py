@@ -115,7 +115,7 @@ def test_a_prepared_transaction_and_a_slot_nobody_reads_are_named(answer: Answer
     assert found.mend == "ROLLBACK PREPARED 'it''s lost';"
     answer(snapshots, "pg_replication_slots", [("standby", False, 12), ("live", True, 12)])
     slot = only_ill("snapshots.slot")
-    assert "Replication slot standby is read by nobody" in slot.what
+    assert "Replication slot standby has no reader" in slot.what
     assert slot.mend.startswith("SELECT pg_drop_replication_slot('standby')")
 
 
@@ -123,7 +123,7 @@ def test_sessions_that_a_role_may_not_see_are_told_of(answer: Answer) -> None:
     answer(snapshots, "insufficient privilege", [(3,)])
     found = only_ill("snapshots.hidden")
     assert found.severity is Severity.NOTICE
-    assert found.what == "3 sessions of other roles cannot be seen by this one."
+    assert found.what == "3 sessions of other roles are hidden from this role."
     assert found.mend.startswith("GRANT pg_read_all_stats TO ")
 
 
@@ -204,7 +204,7 @@ def test_the_claims_plan_is_that_of_the_real_statements_and_takes_nothing(firm: 
     before = table_rows(state), table_rows(drawn)
     (found,) = findings("claim_plan")
     assert found.severity is Severity.OK, found
-    assert "goes by job_claim" in found.what
+    assert "would use job_claim" in found.what
     assert "jobs_jobqueue_pkey" in found.what, "the taking was not explained"
     touched = int(found.what.rpartition(" about ")[2].split()[0].replace(",", ""))
     assert 0 < touched <= 2_000
@@ -370,7 +370,7 @@ def test_a_missing_right_is_no_illness(monkeypatch: pytest.MonkeyPatch) -> None:
     found = only_ill("")
     assert (found.severity, found.what) == (
         Severity.NOTICE,
-        "passwords: this database role may not look.",
+        "passwords: this database role lacks the privilege to look.",
     )
     assert found.mend.startswith("GRANT pg_monitor TO ")
 

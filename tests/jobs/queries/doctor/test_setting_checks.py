@@ -109,7 +109,7 @@ def test_an_address_to_listen_at_that_is_none_is_named_and_not_shown(settings: A
         settings.LISTEN_DATABASE_URL = right
         assert said() == {}
     settings.LISTEN_DATABASE_URL = "a-secret"
-    expected = {"jobs.E007": "LISTEN_DATABASE_URL is no address of a PostgreSQL server."}
+    expected = {"jobs.E007": "LISTEN_DATABASE_URL is not the address of a PostgreSQL server."}
     assert said() == (expected if connection.vendor == "postgresql" else {})
     assert "a-secret" not in str(run_checks(tags=["jobs"]))
 
@@ -143,7 +143,7 @@ def test_a_machine_without_time_zones_is_told_what_it_lacks(
         zoneinfo.reset_tzpath(to=before)
         zoneinfo.ZoneInfo.clear_cache()
     assert told == {
-        "jobs.E006": "The queue needs the names of time zones, of which this machine has none, not even UTC."
+        "jobs.E006": "The queue needs the time zone database, but this machine has none, not even UTC."
     }
     assert said() == {}
 

@@ -104,7 +104,7 @@ def test_the_claims_plan_is_that_of_the_real_statements_and_takes_nothing(firm: 
     state = "SELECT status, count(*) FROM jobs_jobqueue GROUP BY status"
     before = table_rows(state), table_rows("SELECT value FROM jobs_lease_token")
     (found,) = findings("claim_plan")
-    assert (found.severity, found.what) == (Severity.OK, "A claim of 100 goes by job_claim.")
+    assert (found.severity, found.what) == (Severity.OK, "A claim of 100 jobs would use job_claim.")
     assert (table_rows(state), table_rows("SELECT value FROM jobs_lease_token")) == before
 
 
