@@ -24,8 +24,9 @@ class AuditLog(QueueView):
 
     list = list_operation(
         "List the audit log",
-        "The latest entry first, of the firms in which the caller has the role admin. Filters are "
-        "combined. What was set in a private mailbox is for its readers.",
+        "The latest entry first, of the firms in which the caller is an admin. Filters are "
+        "combined. Details of changes to a private mailbox are shown only to those who may read "
+        "it.",
         serializer=AuditEntrySerializer,
         rows="entries",
         query=AuditQuery,

@@ -21,8 +21,8 @@ class Batches(QueueView):
 
     list = list_operation(
         "List batches",
-        "The latest made first, with how many of their jobs are in each state. They are kept as "
-        "long as finished jobs are, and longer while one of their jobs may be restarted.",
+        "The latest first, with how many of their jobs are in each state. Batches are kept as "
+        "long as finished jobs, and longer while one of their jobs can be retried.",
         serializer=BatchSerializer,
         rows="batches",
     )

@@ -71,21 +71,27 @@ class DeadLetterFilter(StrictSerializer):
 
     category = choice(Category, "The kind of work.")
     job_type = text("The exact type.", 100)
-    created_after = MomentField(required=False, help_text="As in the list.")
-    created_before = MomentField(required=False, help_text="As in the list.")
+    created_after = MomentField(required=False, help_text="As in the list of dead letters.")
+    created_before = MomentField(required=False, help_text="As in the list of dead letters.")
     fingerprint = TextField(
-        required=False, allow_blank=True, max_length=32, help_text="Of a group."
+        required=False, allow_blank=True, max_length=32, help_text="The fingerprint of a group."
     )
     reason = choice(DeadReason, "Why the job was dead-lettered.")
-    resolution = choice([OPEN, Resolution.ESCALATED], "`escalated` leaves out what nobody saw.")
-    user = text("As in the list.", MAX_KEY_LENGTH)
-    search = text("As in the list.", MAX_KEY_LENGTH)
+    resolution = choice(
+        [OPEN, Resolution.ESCALATED],
+        "`open`: no decision yet, including escalated ones; `escalated`: only those.",
+    )
+    user = text("As in the list of dead letters.", MAX_KEY_LENGTH)
+    search = text("As in the list of dead letters.", MAX_KEY_LENGTH)
 
 
 class JobFilter(JobFilters):
     """The filters of the list of jobs."""
 
-    search = text("As in the list, however old the jobs are.", MAX_SEARCH_LENGTH)
+    search = text(
+        "As in the list of jobs, but all jobs are searched, however old they are.",
+        MAX_SEARCH_LENGTH,
+    )
 
 
 class CanaryBody(StrictSerializer):
@@ -95,40 +101,42 @@ class CanaryBody(StrictSerializer):
         default=CANARY_SIZE,
         min_value=1,
         max_value=MOST_CANARIES,
-        help_text="How many: fewer than the run has.",
+        help_text="How many members to try first; it must be fewer than all.",
     )
     max_failure_rate = NumberField(
         default=MAX_FAILURE_RATE,
         min_value=0,
         max_value=0.99,
-        help_text="The run stops when more of them than this part fail again.",
+        help_text="The run stops if more than this fraction of the canary fails again.",
     )
 
 
 class _BulkBody(FirmBody):
     """What a bulk run does, to what, and how fast."""
 
-    everywhere = FlagField(default=False, help_text="In every firm; for platform staff alone.")
+    everywhere = FlagField(default=False, help_text="In every firm; only for platform staff.")
     ids = serializers.ListField(
         child=serializers.UUIDField(),
         required=False,
         min_length=1,
         max_length=MAX_IDS,
-        help_text="Either these or a filter.",
+        help_text="Give either ids or a filter.",
     )
     reason = TextField(
         default="",
         allow_blank=True,
         max_length=MAX_TEXT_LENGTH,
-        help_text="Kept in the audit log; a discard needs one.",
+        help_text="Kept in the audit log; required for a discard.",
     )
-    dry_run = FlagField(default=True, help_text="Only count, by cause and firm.")
+    dry_run = FlagField(
+        default=True, help_text="Only count the rows, by cause and firm; nothing is changed."
+    )
     rate_per_second = NumberField(
         required=False,
         allow_null=True,
         min_value=0.001,
         max_value=MOST_PER_SECOND,
-        help_text="Most that are handled in a second.",
+        help_text="The most members handled per second.",
     )
 
 
@@ -139,9 +147,10 @@ class DeadLetterBulkBody(_BulkBody):
         [word.value for word in BulkOperation if word in OF_DEAD_LETTERS]
     )
     filter = DeadLetterFilter(
-        required=False, help_text="All that meet it; `{}` means all open ones."
+        required=False,
+        help_text="Selects all open dead letters that meet it; `{}` selects all open ones.",
     )
-    canary = CanaryBody(required=False, help_text="For reprocess.")
+    canary = CanaryBody(required=False, help_text="Only for reprocess.")
 
 
 class JobBulkBody(_BulkBody):
@@ -151,20 +160,22 @@ class JobBulkBody(_BulkBody):
         [word.value for word in BulkOperation if word not in OF_DEAD_LETTERS]
     )
     filter = JobFilter(
-        required=False, help_text="All that meet it and whose status allows the action."
+        required=False,
+        help_text="Selects all jobs that meet it and whose status allows the operation.",
     )
-    canary = CanaryBody(required=False, help_text="For retry.")
-    priority = priority_field("For set_priority: ")
+    canary = CanaryBody(required=False, help_text="Only for retry.")
+    priority = priority_field("Only for set_priority: ")
 
 
 _ANSWERS = {
-    HTTPStatus.OK: OpenApiResponse(BulkTotalsSerializer, "What it would be done to."),
+    HTTPStatus.OK: OpenApiResponse(BulkTotalsSerializer, "What the run would change."),
     HTTPStatus.ACCEPTED: OpenApiResponse(BulkStartedSerializer, "The run was started."),
 }
 _HOW = (
-    "A dry run unless `dry_run` is false: it counts by cause and firm and changes nothing. A run is "
-    "a job: its members are fixed now, it goes on after a crash, and `bulk-runs/` shows and stops "
-    "it. Needs the role operator; everywhere is for platform staff. 409 where nothing matches."
+    "A dry run unless `dry_run` is false: it counts by cause and firm and changes nothing. A bulk "
+    "run is a job: its members are fixed now, it continues after a crash, and `bulk-runs/` shows "
+    "and stops it. Needs the role operator; everywhere is only for platform staff. 409 if nothing "
+    "matches."
 )
 
 
@@ -176,21 +187,21 @@ class BulkRuns(QueueView):
 
     list = list_operation(
         "List bulk runs",
-        "The latest first. Those on every firm are listed for platform staff.",
+        "The latest first. Runs on every firm are only listed for platform staff.",
         serializer=BulkRunSerializer,
         rows="bulk runs",
     )
     show = show_operation(
         "Show a bulk run",
-        "Its progress, and why members were refused.",
+        "The run's progress, and why members were refused.",
         answer=OpenApiResponse(BulkRunDetailSerializer, "The run."),
     )
     stop = row_operation(
         bulk.stop,
         "Stop a bulk run",
-        "No further member is handled; what was done stays done. Needs the role operator. 409 where "
-        "it is over.",
-        answer=OpenApiResponse(BulkRunDetailSerializer, "The run, stopped."),
+        "The run handles no more members; what it has done stays as it is. Needs the role "
+        "operator. 409 if the run is over.",
+        answer=OpenApiResponse(BulkRunDetailSerializer, "The stopped run."),
         example=example("Stop", reason="The provider is down again"),
     )
 
@@ -269,8 +280,8 @@ class Groups(QueueView):
 
     @operation(
         "Open dead letters by failure",
-        "Letters of one fingerprint are one group: how many, since when, in which firms, with the "
-        "latest as a sample. The largest groups first.",
+        "Dead letters with the same fingerprint form a group: how many, since when, in which "
+        "firms, with the latest as a sample. The largest groups first.",
         answers={HTTPStatus.OK: OpenApiResponse(GroupsSerializer, "The groups.")},
         query=FirmQuery,
     )

@@ -108,14 +108,17 @@ class DeadLetters(QueueView):
     )
     show = show_operation(
         "Show a dead letter",
-        "Why its job stopped, and what was decided.",
+        "Why its job was dead-lettered, and what was decided.",
         answer=OpenApiResponse(DeadLetterSerializer, "The dead letter."),
         example=_EXAMPLE,
     )
     reprocess = row_operation(
         operations.reprocess,
         "Reprocess a dead letter",
-        "Its job runs again, with an edited payload when one is given. Needs the role operator.",
+        (
+            "The job returns to the queue, with an edited payload if one is given, and its "
+            "attempts start from zero. Needs the role operator."
+        ),
         body=ReprocessBody,
         answer=_DEAD_LETTER,
         example=_EDIT,
@@ -123,7 +126,10 @@ class DeadLetters(QueueView):
     discard = row_operation(
         operations.discard,
         "Discard a dead letter",
-        "Its job is given up for good and becomes failed. Needs the role operator.",
+        (
+            "The job becomes failed and runs again only if somebody retries it. Needs the role "
+            "operator."
+        ),
         body=ObligatoryReason,
         answer=_DEAD_LETTER,
         example=example("Discard", reason="The customer withdrew the order"),
@@ -131,9 +137,9 @@ class DeadLetters(QueueView):
     escalate = row_operation(
         _escalate,
         "Escalate a dead letter",
-        "A colleague, or the firm's admins, are asked by e-mail to decide; it stays open for "
-        "reprocess and discard. Where none of them has an address, platform staff is asked. "
-        "Needs the role operator.",
+        "A colleague, or else the firm's admins, are asked by e-mail to decide; the dead letter "
+        "stays open until then. If none of them has an address, platform staff is asked. Needs "
+        "the role operator.",
         body=EscalateBody,
         answer=_DEAD_LETTER,
         example=example(
@@ -145,13 +151,13 @@ class DeadLetters(QueueView):
 
     @operation(
         "Rehearse a dead letter",
-        "Its job runs as a reprocess would run it, with an edited payload when one is given, in a "
+        "The job runs as after a reprocess, with an edited payload if one is given, but in a "
         "process of its own and in a transaction that is rolled back. Calls to the outside are "
-        f"blocked and listed. The answer comes when it ends, after {MOST_SECONDS:g} seconds at most. "
-        "Needs the role developer.",
-        answers={HTTPStatus.OK: OpenApiResponse(RehearsalSerializer, "What it would do.")},
+        f"blocked and listed. The answer takes at most {MOST_SECONDS:g} seconds. Needs the role "
+        "developer.",
+        answers={HTTPStatus.OK: OpenApiResponse(RehearsalSerializer, "What the job would do.")},
         body=RehearseBody,
-        example=example("As it is"),
+        example=example("Unchanged"),
     )
     def rehearse(self, _: Request, **__: UUID) -> Response:
         """Show what a reprocess would do."""

@@ -44,7 +44,7 @@ def done_once(
     if key is None:
         return handler
     if not re.fullmatch(KEY_PATTERN, key):
-        message = "Give 1 to 200 visible characters of ASCII."
+        message = "Give 1 to 200 visible ASCII characters."
         fault = Fault(IDEMPOTENCY_KEY, "invalid", message)
         raise Refusal(HTTPStatus.BAD_REQUEST, "invalid", message, [fault])
     mine = IdempotentRequest(

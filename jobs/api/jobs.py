@@ -68,24 +68,24 @@ class Jobs(QueueView):
 
     list = list_operation(
         "List jobs",
-        "Newest first. Filters are combined: a job has to meet all of them. A page of a search reads "
-        "10,000 jobs at most: it may have fewer rows than asked for, even none, while `next` is not "
-        "null and goes on behind them.",
+        "Newest first. Filters are combined: a job has to meet all of them. A page of a search "
+        "reads at most 10,000 jobs, so it may have fewer rows than asked for, even none. As long "
+        "as `next` is not null, the search goes on there.",
         serializer=JobRowSerializer,
         rows="jobs",
         query=JobQuery,
     )
     show = show_operation(
         "Show a job",
-        "With its payload, attempts, steps, children and why it waits.",
+        "With its payload, attempts, steps and children, and why it waits.",
         answer=OpenApiResponse(JobDetailSerializer, "The job."),
     )
     edit = row_operation(
         edit.edit,
         "Edit a waiting job",
-        "Its priority, its time, its payload, while it is pending; 409 where a worker was quicker. "
-        "Keys that its type derives from the payload follow it; an edit that would change the "
-        "idempotency key is refused. Needs the role operator.",
+        "Changes priority, time or payload of a pending job; 409 if a worker has claimed it "
+        "meanwhile. Keys that its type derives from the payload change with it, but an edit that "
+        "would change the idempotency key is refused. Needs the role operator.",
         answer=_JOB,
         body=EditBody,
         example=example("Run it first", priority=0, run_now=True, reason="The customer waits"),
@@ -93,23 +93,25 @@ class Jobs(QueueView):
     retry = row_operation(
         jobs.retry,
         "Retry a job",
-        "For a job that is dlq, failed or canceled. Its attempts start over, and an open dead "
-        "letter of it closes as reprocessed. Needs the role operator.",
+        "For a job that is dlq, failed or canceled. The job returns to the queue with its payload "
+        "unchanged, and its attempts start from zero. Its open dead letter, if any, is closed as "
+        "reprocessed. Needs the role operator.",
         answer=_JOB,
         example=example("Retry", reason="The archive is reachable again"),
     )
 
     @operation(
         "Enqueue a job",
-        "Its payload is checked by the schema of its type. A live job of the firm with the same "
-        "idempotency key is answered in its place. Needs the role developer.",
+        "The payload is checked against the schema of its type. If a live job of the firm has the "
+        "same idempotency key, that job is returned and nothing is stored. Needs the role "
+        "developer.",
         body=EnqueueBody,
         answers={
             HTTPStatus.CREATED: OpenApiResponse(EnqueuedJobSerializer, "The job."),
             HTTPStatus.OK: OpenApiResponse(
                 EnqueuedJobSerializer,
-                "The job that has the idempotency key. Nothing was stored, unless `replaced` says "
-                "that `on_conflict` changed it.",
+                "The job that already has the idempotency key. Nothing was stored, unless "
+                "`replaced` says that `on_conflict` changed that job.",
             ),
         },
         example=example("Tomorrow", job_type="greet", payload={"name": "Ada"}, delay=86_400),
@@ -122,15 +124,15 @@ class Jobs(QueueView):
 
     @operation(
         "Enqueue a chain",
-        "Jobs one after the other: each is enqueued when the one before it, its parent, is "
-        "completed. All are checked now. The answer is the first; the others are not there yet, "
-        "its `then` says what comes. A live job with the first one's idempotency key is answered "
-        "in its place, and nothing is stored. Needs the role developer.",
+        "The jobs run one after the other: each is enqueued when the one before it, its parent, "
+        "is completed. All are checked now. The answer is the first job; the others do not exist "
+        "yet, and `then` of the first lists them. If a live job has the first one's idempotency "
+        "key, that job is returned and nothing is stored. Needs the role developer.",
         body=ChainBody,
         answers={
             HTTPStatus.CREATED: OpenApiResponse(EnqueuedJobSerializer, "The first job."),
             HTTPStatus.OK: OpenApiResponse(
-                EnqueuedJobSerializer, "The job that has the first one's idempotency key."
+                EnqueuedJobSerializer, "The job that already has the first one's idempotency key."
             ),
         },
         example=example(
@@ -159,13 +161,13 @@ class Jobs(QueueView):
 
     @operation(
         "Cancel a job",
-        "A pending job is canceled at once. A running one is asked to stop at its next "
+        "A pending job is canceled at once. A running job is asked to stop at its next "
         "checkpoint. Needs the role operator.",
         body=OptionalReason,
         answers={
             HTTPStatus.OK: _JOB,
             HTTPStatus.ACCEPTED: OpenApiResponse(
-                JobDetailSerializer, "The job runs, and was asked to stop."
+                JobDetailSerializer, "The job is running and was asked to stop."
             ),
         },
         example=example("Cancel", reason="Started by mistake"),
@@ -198,7 +200,7 @@ def _worker_operation(
     return row_operation(
         operate,
         summary,
-        f"{effect} It does so with its next heartbeat. For platform staff.",
+        f"{effect} The worker does so at its next heartbeat. Only for platform staff.",
         answer=OpenApiResponse(WorkerSerializer, "The worker."),
         example=example(summary, reason="The host gets a new kernel"),
     )
@@ -211,8 +213,8 @@ class Workers(QueueView):
 
     list = list_operation(
         "List workers",
-        "The latest started first. Of what a worker runs, only the jobs of the caller's firms "
-        "are named. Filters are combined.",
+        "The latest started first. A worker's running jobs are only listed if they belong to the "
+        "caller's firms. Filters are combined.",
         serializer=WorkerSerializer,
         rows="workers",
         query=WorkerQuery,
@@ -227,18 +229,23 @@ class Workers(QueueView):
         return worker_context(page.rows)
 
     quiet = _worker_operation(
-        workers.quiet, "Quiet a worker", "It claims nothing more until it is resumed."
+        workers.quiet, "Quiet a worker", "The worker claims no more jobs until it is resumed."
     )
-    resume = _worker_operation(workers.resume, "Resume a worker", "A quiet one claims again.")
+    resume = _worker_operation(
+        workers.resume, "Resume a worker", "A quiet worker claims jobs again."
+    )
     drain = _worker_operation(
         workers.drain,
         "Drain a worker",
-        "It claims nothing more, finishes what it runs and exits; its supervisor starts no other.",
+        (
+            "The worker claims no more jobs, finishes what it is running and exits; its "
+            "supervisor does not replace it."
+        ),
     )
     stop = _worker_operation(
         workers.stop,
         "Stop a worker",
-        "As for a drain; what outlasts its grace is released and goes to others.",
+        "As for a drain, but jobs still running after the grace period return to the queue.",
     )
 
     def get_object(self, needed: Role = Role.VIEWER) -> Worker:

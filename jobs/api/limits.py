@@ -46,25 +46,25 @@ class Pauses(LimitView):
 
     list = list_operation(
         "List pauses",
-        "The latest first. Those that hold everywhere are listed for platform staff; for others "
-        "`why_waiting` names them, job by job.",
+        "The latest first. Pauses for every firm are only listed for platform staff; others find "
+        "them in `why_waiting` of each job.",
         serializer=PauseSerializer,
         rows="pauses",
     )
     resume = row_operation(
         limits.resume,
         "Resume work",
-        "Ends the pause; the jobs it held back may start. Needs the role operator; where it "
-        "holds everywhere it is for platform staff.",
+        "Ends the pause; the jobs that it held back may start. Needs the role operator; a pause "
+        "for every firm is only for platform staff.",
         answer=OpenApiResponse(PauseSerializer, "The pause as it was."),
         example=example("Resume", reason="The mail provider answers again"),
     )
 
     @operation(
         "Pause work",
-        "No job of the firm that matches category, type and limit key starts during the pause; "
-        "running jobs go on. Needs the role operator. To pause everywhere is for platform staff. 409 "
-        "where the same is paused already.",
+        "During the pause no job of the firm that matches category, type and limit key starts. "
+        "Running jobs go on to their end. Needs the role operator; pausing everywhere is only for "
+        "platform staff. 409 if the same is already paused.",
         body=PauseBody,
         answers={HTTPStatus.OK: OpenApiResponse(PauseSerializer, "The pause.")},
         example=example(
@@ -89,15 +89,15 @@ class RateLimits(LimitView):
 
     list = list_operation(
         "List rate limits",
-        "The latest first. Those that hold everywhere are listed for platform staff.",
+        "The latest first. Limits for every firm are only listed for platform staff.",
         serializer=RateLimitSerializer,
         rows="rate limits",
     )
     clear = row_operation(
         limits.remove_rate_limit,
         "Clear a rate limit",
-        "Jobs that wait for the limit start as fast as workers claim them. Needs the role admin; "
-        "where it holds everywhere it is for platform staff.",
+        "Jobs that wait for this limit start as soon as workers are free. Needs the role admin; a "
+        "limit for every firm is only for platform staff.",
         role=Role.ADMIN,
         answer=OpenApiResponse(RateLimitSerializer, "The limit as it was."),
         example=example("Clear", reason="The provider has raised its quota"),
@@ -105,10 +105,11 @@ class RateLimits(LimitView):
 
     @operation(
         "Set a rate limit",
-        "Jobs start no more often than this; the others wait and use no attempts. Replaces the "
-        "limit that counts the same. Of those that count the same together, a firm's own goes "
-        "before the one for everywhere, then the one for a key before the one for each; limits "
-        "that count otherwise hold besides. Needs the role admin; everywhere is for platform staff.",
+        "Jobs that are counted together start at most this often; the others wait and use no "
+        "attempts. If this limit exists already, it is changed. Among limits that count the same "
+        "jobs together, a firm's own applies instead of the one for every firm, and one for a key "
+        "instead of the one for each key. Limits that count otherwise apply as well. Needs the "
+        "role admin; everywhere is only for platform staff.",
         body=RateLimitBody,
         answers={HTTPStatus.OK: OpenApiResponse(RateLimitSerializer, "The rate limit.")},
         example=example(
@@ -139,19 +140,18 @@ class Breakers(QueueView):
     close = row_operation(
         breakers.close_breaker,
         "Close a circuit breaker",
-        "The jobs it held back may start; should they fail again, it opens again. Needs the role "
-        "operator. 409 where it is closed.",
+        "The jobs that the breaker holds back may start. If they fail again, it opens again. "
+        "Needs the role operator. 409 if it is closed.",
         body=ObligatoryReason,
-        answer=OpenApiResponse(BreakerSerializer, "The breaker, closed."),
+        answer=OpenApiResponse(BreakerSerializer, "The closed breaker."),
         example=example("Close", reason="The provider answers again"),
     )
 
     @operation(
         "Open a circuit breaker",
-        "The type's jobs of the firm and limit key wait and use no attempts. After the cooldown "
-        "one is tried: "
-        "when it completes, the others follow. To stop them until further notice, pause them. "
-        "Needs the role operator. 409 where it is not closed.",
+        "Jobs of the type, firm and limit key wait and use no attempts. After the cooldown one of "
+        "them runs as a probe; if it completes, the others follow. To stop them until further "
+        "notice, pause them. Needs the role operator. 409 if it is not closed.",
         body=BreakerBody,
         answers={HTTPStatus.OK: OpenApiResponse(BreakerSerializer, "The breaker.")},
         example=example("Open", job_type="sync", reason="The provider announced an outage"),
@@ -171,8 +171,8 @@ class Locks(QueueView):
 
     list = list_operation(
         "List held locks",
-        "The latest taken first, jobs' and users' locks alike. A user's lock whose time is up is "
-        "not held. Filters are combined.",
+        "The latest taken first, both jobs' and users' locks. A user's lock whose time is up is "
+        "not listed. Filters are combined.",
         serializer=LockSerializer,
         rows="locks",
         query=LockQuery,
@@ -180,11 +180,11 @@ class Locks(QueueView):
     release = row_operation(
         locks.force_release,
         "Release a lock by force",
-        "For a lock its holder will not release. The lock of a job in flight stays: cancel the "
-        "job instead. Needs the role admin.",
+        "For a lock that its holder will not release. The lock of a job in flight cannot be "
+        "released: cancel the job instead. Needs the role admin.",
         role=Role.ADMIN,
         body=ObligatoryReason,
-        answer=OpenApiResponse(LockSerializer, "The lock as it was held."),
+        answer=OpenApiResponse(LockSerializer, "The lock as it was before."),
         example=example("Release", reason="The script that took it crashed"),
     )
 

@@ -37,8 +37,7 @@ class Endpoints(LimitView):
 
     list = list_operation(
         "List notification endpoints",
-        "The latest made first. Those that get the events of every firm are listed for platform "
-        "staff.",
+        "The latest first. Endpoints for every firm are only listed for platform staff.",
         serializer=EndpointSerializer,
         rows="endpoints",
     )
@@ -50,9 +49,9 @@ class Endpoints(LimitView):
     change = row_operation(
         endpoints.change_endpoint,
         "Change a notification endpoint",
-        "What is given. Notifications that wait go to the new target; those to a disabled "
-        "endpoint are canceled. Needs the role admin; where it gets the events of every firm it "
-        "is for platform staff.",
+        "Changes the given fields. Notifications that are waiting go to the new target; those to "
+        "a disabled endpoint are canceled. Needs the role admin; an endpoint for every firm is "
+        "only for platform staff.",
         role=Role.ADMIN,
         body=ChangeEndpointBody,
         answer=_ENDPOINT,
@@ -61,17 +60,18 @@ class Endpoints(LimitView):
     remove = row_operation(
         endpoints.remove_endpoint,
         "Remove a notification endpoint",
-        "Its deliveries stay in the history. Needs the role admin; where it gets the events of "
-        "every firm it is for platform staff.",
+        "The endpoint gets no more notifications; those waiting are canceled. Its deliveries stay "
+        "listed. Needs the role admin; an endpoint for every firm is only for platform staff.",
         role=Role.ADMIN,
-        answer=OpenApiResponse(EndpointSerializer, "The endpoint as it was."),
+        answer=OpenApiResponse(EndpointSerializer, "The endpoint as it was before."),
         example=example("Remove", reason="The pager was replaced"),
     )
     rotate_key = row_operation(
         endpoints.rotate_signing_key,
         "Rotate the signing key",
-        "A new key signs from now on; read it at `signing-key/`. Needs the role admin; where the "
-        "endpoint gets the events of every firm it is for platform staff.",
+        "A new key signs all webhooks from now on, also those that are waiting to be sent; read "
+        "it at `signing-key/`. Needs the role admin; an endpoint for every firm is only for "
+        "platform staff.",
         role=Role.ADMIN,
         answer=_ENDPOINT,
         example=example("Rotate", reason="The old key was in a log"),
@@ -79,16 +79,16 @@ class Endpoints(LimitView):
     test = row_operation(
         endpoints.send_test,
         "Send a test notification",
-        "Its delivery shows how it went. 409 where the endpoint is disabled. Needs the role "
-        "operator; where the endpoint gets the events of every firm it is for platform staff.",
+        "Its delivery shows whether it arrived. 409 if the endpoint is disabled. Needs the role "
+        "operator; an endpoint for every firm is only for platform staff.",
         answer=_ENDPOINT,
         example=example("Test", reason="It was moved"),
     )
 
     @operation(
         "Show the signing key",
-        "For a webhook; the audit log says who read it. Needs the role admin; where the endpoint "
-        "gets the events of every firm it is for platform staff.",
+        "The key that signs the endpoint's webhooks. The audit log records who read it. Needs the "
+        "role admin; an endpoint for every firm is only for platform staff.",
         answers={HTTPStatus.OK: OpenApiResponse(SigningKeySerializer, "The key.")},
     )
     def signing_key(self, _: Request, pk: UUID) -> Response:
@@ -98,8 +98,8 @@ class Endpoints(LimitView):
 
     @operation(
         "Create a notification endpoint",
-        "Its signing key is made here; read it at `signing-key/`. Needs the role admin; an "
-        "endpoint for the events of every firm is for platform staff.",
+        "Its signing key is generated; read it at `signing-key/`. Needs the role admin; an "
+        "endpoint for every firm is only for platform staff.",
         body=EndpointBody,
         answers={HTTPStatus.CREATED: OpenApiResponse(EndpointSerializer, "The endpoint.")},
         example=example(
@@ -126,8 +126,8 @@ class Deliveries(QueueView):
 
     list = list_operation(
         "List deliveries",
-        "Every attempt to send an e-mail or a webhook, the latest first, for as long as finished "
-        "jobs are kept. Filters are combined.",
+        "Every attempt to send an e-mail or a webhook, the latest first. Kept as long as finished "
+        "jobs. Filters are combined.",
         serializer=DeliverySerializer,
         rows="deliveries",
         query=DeliveryQuery,

@@ -44,16 +44,16 @@ def text(help_text: str, max_length: int) -> TextField:
 class FirmQuery(QuerySerializer):
     """Narrows to one of the caller's firms."""
 
-    firm = text("The slug of a firm; else all of the caller's.", 50)
+    firm = text("The slug of a firm; without it, all of the caller's firms.", 50)
 
 
 class PageQuery(QuerySerializer):
     """Which page of a list."""
 
     limit = serializers.IntegerField(
-        default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT, help_text="Rows on a page."
+        default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT, help_text="Rows per page."
     )
-    cursor = text("Where to go on: `next` of the page before.", 200)
+    cursor = text("`next` of the previous page.", 200)
 
 
 class FirmPageQuery(PageQuery, FirmQuery):
@@ -63,41 +63,46 @@ class FirmPageQuery(PageQuery, FirmQuery):
 class LockQuery(FirmPageQuery):
     """The page and the filters of locks."""
 
-    kind = choice(LockKind, "Who holds it: a job, or user code that acquired it for a time.")
-    search = text("The lock key or its beginning.", MAX_KEY_LENGTH)
+    kind = choice(LockKind, "Who holds the lock: a job, or user code that acquired it for a time.")
+    search = text("The lock key, or its beginning.", MAX_KEY_LENGTH)
 
 
 class WorkerQuery(PageQuery):
     """The page and the filters of workers."""
 
     state = choice(
-        WorkerState, "Whether it holds its lease; `silent`: no longer, and not yet marked dead."
+        WorkerState,
+        (
+            "`live`: holds its lease; `silent`: has lost it, but is not yet marked dead; `dead`: "
+            "marked dead."
+        ),
     )
-    category = choice(Category, "A kind of work it serves.")
+    category = choice(Category, "A category that the worker serves.")
     host = text("The exact host.", 200)
 
 
 class JobFilters(StrictSerializer):
     """The filters of jobs, of the list and of a bulk run."""
 
-    status = choice(Status, "Where the job is in its life.")
+    status = choice(Status, "The job's status.")
     category = choice(Category, "The kind of work.")
     job_type = text("The exact type.", 100)
-    limit_key = text("The exact limit key, such as a mailbox's.", MAX_KEY_LENGTH)
+    limit_key = text("The exact limit key, for example a mailbox's.", MAX_KEY_LENGTH)
     correlation_id = text("All jobs of one request or event.", MAX_CORRELATION_ID_LENGTH)
-    user = text("On whose behalf the job runs: the name they sign in with.", 150)
+    user = text("On whose behalf the job runs: the user's sign-in name.", 150)
     created_after = MomentField(required=False, help_text="Created then or later.")
     created_before = MomentField(required=False, help_text="Created before then.")
     error = text("Text in the job's last error, in any case.", 200)
     held_back = choice(
         [*HELD_BACK, ANYTHING],
-        "What holds the job back although it is due; `anything` for any of it.",
+        "What holds back a job that is due; `anything` for any reason.",
     )
     search = text(
-        "A job id or its beginning, a correlation id, or the beginning of an idempotency key; and "
-        "qualifiers: type:, firm:, status:, error:, key:, correlation:, user:, reason: (of a dead "
-        "letter or a wait), created: (such as >2026-01-31, 2026-01-31..2026-02-03, 6h), and "
-        "payload.FIELD: beside type: and created:, for operators. A value with blanks is quoted.",
+        "A job id or its beginning, a correlation id, or the beginning of an idempotency key. "
+        "Qualifiers: type:, firm:, status:, error:, key:, correlation:, user:, reason: (of a dead "
+        "letter or a wait), created: (>2026-01-31, 2026-01-31..2026-02-03 or 6h). payload.FIELD: "
+        "needs type: and created: beside it, and is only for operators. Quote a value that "
+        "contains spaces.",
         MAX_SEARCH_LENGTH,
     )
 
@@ -111,19 +116,19 @@ class DeadLetterQuery(FirmPageQuery):
 
     resolution = choice(
         [OPEN, *Resolution],
-        "What was decided; `open` is what waits for a decision, escalated ones too.",
+        "What was decided; `open`: no decision yet, including escalated ones.",
     )
     reason = choice(DeadReason, "Why the job was dead-lettered.")
     category = choice(Category, "The kind of work.")
     job_type = text("The exact type.", 100)
-    fingerprint = text("The same failure has the same fingerprint.", 32)
-    user = text("On whose behalf the job runs: the name they sign in with.", 150)
+    fingerprint = text("Equal failures have the same fingerprint.", 32)
+    user = text("On whose behalf the job runs: the user's sign-in name.", 150)
     created_after = MomentField(
         required=False, help_text="Dead-lettered then or later (`moved_at`)."
     )
     created_before = MomentField(required=False, help_text="Dead-lettered before then.")
     search = text(
-        "A job's or dead letter's id or its beginning, a fingerprint, or an error class.",
+        "The id of a job or dead letter or its beginning, a fingerprint, or an error class.",
         MAX_KEY_LENGTH,
     )
 
@@ -132,9 +137,9 @@ class AuditQuery(FirmPageQuery):
     """The page and the filters of the audit log."""
 
     operation = text("The exact operation, such as job.retry.", 50)
-    door = choice(get_args(Door), "How the actor reached the service.")
-    actor = text("The exact name of who did it.", 200)
-    target_type = text("The kind of row, such as job or dead_letter.", 50)
+    door = choice(get_args(Door), "How the actor reached the service: admin, api, cli or service.")
+    actor = text("The exact name of the actor.", 200)
+    target_type = text("The kind of row, for example job or dead_letter.", 50)
     target_id = text("The exact id of the row.", 64)
     correlation_id = text("The entries of one request or event.", MAX_CORRELATION_ID_LENGTH)
     created_after = MomentField(required=False, help_text="Done then or later.")
@@ -144,8 +149,8 @@ class AuditQuery(FirmPageQuery):
 class DeliveryQuery(FirmPageQuery):
     """The page and the filters of deliveries."""
 
-    channel = choice(Channel, "How it was sent.")
+    channel = choice(Channel, "How the notification was sent.")
     status = choice(DeliveryStatus, "How the attempt ended.")
-    event = text("The exact event, such as alert.new_failure.", 100)
-    endpoint = serializers.UUIDField(required=False, help_text="The id of an endpoint.")
+    event = text("The exact event, for example alert.new_failure.", 100)
+    endpoint = serializers.UUIDField(required=False, help_text="The id of the endpoint.")
     job_id = serializers.UUIDField(required=False, help_text="The job that sent it.")

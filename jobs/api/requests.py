@@ -76,7 +76,7 @@ class FirmBody(StrictSerializer):
     firm = TextField(
         required=False,
         max_length=50,
-        help_text="The slug of a firm; not needed where the caller has only one.",
+        help_text="The firm's slug; required if the caller belongs to several.",
     )
 
 
@@ -85,43 +85,49 @@ class LinkBody(StrictSerializer):
 
     job_type = TextField(max_length=100, help_text="The exact type.")
     payload = serializers.DictField(
-        required=False, help_text="What its type takes; the envelope is filled in."
+        required=False, help_text="The payload's own fields; the envelope is filled in."
     )
-    at = MomentField(required=False, help_text="Not before this time.")
+    at = MomentField(required=False, help_text="The job does not start before this time.")
     delay = NumberField(
         required=False,
         min_value=0,
         max_value=LONGEST_WAIT_SECONDS,
-        help_text="Not before so many seconds from now; in place of `at`.",
+        help_text="The job does not start for this many seconds; instead of `at`.",
     )
-    expires_at = MomentField(required=False, help_text="Not started by then, it fails as expired.")
+    expires_at = MomentField(
+        required=False, help_text="If the job has not started by then, it fails as expired."
+    )
     priority = priority_field()
     max_attempts = WholeNumberField(required=False, min_value=1, max_value=MAX_ATTEMPTS)
-    idempotency_key = _key("A live job of the firm with this key is answered in its place.")
+    idempotency_key = _key(
+        "If a live job of the firm has this key, that job is returned and none is enqueued."
+    )
     unique_for = NumberField(
         required=False,
         min_value=0,
         max_value=LONGEST_WAIT_SECONDS,
-        help_text="The key stands for this job for so many seconds, also when the job is over; "
-        "without a key, its type and payload do.",
+        help_text="The idempotency key stays taken for this many seconds, even after the job is "
+        "over. Without a key, type and payload serve as the key.",
     )
     on_conflict = choice(
         OnConflict,
-        "What becomes of the job that has the key and has not begun: `replace` gives it this "
-        "payload and these options, `debounce` this time as well. Else nothing.",
+        "What happens to the job that already has the key, if it has not begun: `replace` gives "
+        "it this payload and these options, `debounce` also this time. By default it is left "
+        "unchanged.",
     )
     max_wait = NumberField(
         required=False,
         min_value=0,
         max_value=LONGEST_WAIT_SECONDS,
-        help_text="A debounced job is due so many seconds after it was first enqueued, at the latest.",
+        help_text="A debounced job is due at the latest this many seconds after it was first "
+        "enqueued.",
     )
-    lock_key = _key("At most one job of the firm with this key runs at a time.")
-    limit_key = _key("Pauses, breakers and rates can be for jobs of this key alone.")
+    lock_key = _key("At most one of the firm's jobs with this key runs at a time.")
+    limit_key = _key("Pauses, breakers and rate limits can apply to jobs of this key only.")
     correlation_id = TextField(
         required=False,
         max_length=MAX_CORRELATION_ID_LENGTH,
-        help_text="Shared by all jobs of one request or event; else this request's.",
+        help_text="Shared by all jobs of one request or event; by default this request's.",
     )
 
 
@@ -136,8 +142,8 @@ class ChainBody(FirmBody, OptionalReason):
         child=LinkBody(),
         min_length=1,
         max_length=LONGEST_CHAIN,
-        help_text="In their order. `at`, `expires_at`, `on_conflict` and `max_wait` are for the first "
-        "alone; `delay` of another counts from when the one before it is completed.",
+        help_text="The jobs in their order. `at`, `expires_at`, `on_conflict` and `max_wait` are "
+        "only for the first; `delay` of another counts from the completion of the one before it.",
     )
 
 
@@ -145,43 +151,44 @@ class BreakerBody(ObligatoryReason, FirmBody):
     """The job type and limit key whose circuit breaker is opened, and the reason."""
 
     job_type = TextField(max_length=100, help_text="A type that declares a circuit breaker.")
-    limit_key = _limit_key("The limit key; else the jobs without one.", allow_null=False)
+    limit_key = _limit_key("The limit key; without it, jobs that have none.", allow_null=False)
 
 
 class RateLimitBody(FirmBody):
     """How often jobs may start, and which are counted together."""
 
-    everywhere = FlagField(default=False, help_text="For every firm; for platform staff alone.")
+    everywhere = FlagField(default=False, help_text="For every firm; only for platform staff.")
     counted_by = choice(
         CountedBy,
-        "What is counted together: the type's jobs in each `firm`; in each firm those of each limit "
-        "`key`; or the type's jobs in `all_firms`, which holds everywhere. Else `firm`.",
+        "What is counted together. `firm`: a type's jobs in each firm; `key`: jobs of each limit "
+        "key of a firm; `all_firms`: a type's jobs in all firms, only with everywhere. By default "
+        "`firm`.",
     )
     job_type = TextField(
         required=False,
         allow_null=True,
         max_length=100,
-        help_text="The exact type. Where keys are counted it may be left out: then jobs of every "
-        "type are counted together.",
+        help_text="The exact type. If counted by key it may be left out: then jobs of every type "
+        "are counted together.",
     )
-    limit_key = _limit_key("Where keys are counted: the one that is limited; else each.")
+    limit_key = _limit_key("If counted by key: the key to limit; without it, each key is limited.")
     amount = WholeNumberField(
         min_value=1,
         max_value=MOST,
-        help_text="Most units that start in `per_seconds` seconds; a job has one unless its type "
-        "declares more.",
+        help_text="How many units may start in `per_seconds` seconds; a job counts as one unless "
+        "its type declares more.",
     )
     per_seconds = NumberField(
         min_value=LEAST_SECONDS,
         max_value=MOST,
-        help_text="The seconds in which `amount` may start.",
+        help_text="The seconds in which `amount` units may start.",
     )
     burst = WholeNumberField(
         required=False,
         allow_null=True,
         min_value=1,
         max_value=MOST,
-        help_text="Most that may start at once after a quiet time; else as many as `amount`.",
+        help_text="How many units may start at once after a quiet time; by default `amount`.",
     )
 
 
@@ -189,18 +196,20 @@ class PauseBody(ObligatoryReason, FirmBody):
     """The jobs to pause, and the reason."""
 
     everywhere = FlagField(
-        default=False, help_text="Pause the jobs of every firm; for platform staff alone."
+        default=False, help_text="Pause the jobs of every firm; only for platform staff."
     )
-    category = choice(Category, "The kind of work; else every category.", allow_null=True)
+    category = choice(Category, "The category; without it, every category.", allow_null=True)
     job_type = TextField(
         required=False,
         allow_null=True,
         max_length=100,
-        help_text="The exact type; else every type.",
+        help_text="The exact type; without it, every type.",
     )
-    limit_key = _limit_key("The exact limit key, such as a mailbox's; else every job.")
+    limit_key = _limit_key("The exact limit key, for example a mailbox's; without it, every job.")
     until = MomentField(
-        required=False, allow_null=True, help_text="When it ends by itself; else by hand."
+        required=False,
+        allow_null=True,
+        help_text="When the pause ends by itself; without it, somebody has to end it.",
     )
 
 
@@ -210,7 +219,7 @@ class EscalateBody(ObligatoryReason):
     assigned_to = serializers.EmailField(
         required=False,
         max_length=254,
-        help_text="A member of the firm; else its admins are asked.",
+        help_text="A member of the firm; without it, the firm's admins are asked.",
     )
 
 
@@ -219,8 +228,8 @@ class RehearseBody(StrictSerializer):
 
     payload = serializers.DictField(
         required=False,
-        help_text="The whole edited payload; it is checked as at enqueue. A mask is refused: give "
-        "the secret that it hides.",
+        help_text="The whole edited payload, checked as at enqueue. A mask is refused: give the "
+        "secret that it hides.",
     )
 
 
@@ -262,7 +271,7 @@ class EndpointBody(FirmBody):
     )
     name = TextField(max_length=MAX_NAME_LENGTH, help_text="Unique in the firm.")
     channel = serializers.ChoiceField(
-        [word.value for word in Channel], help_text="How it is notified."
+        [word.value for word in Channel], help_text="How notifications are sent."
     )
     target = TextField(
         max_length=MAX_TARGET_LENGTH, help_text="The e-mail address, or the URL of the webhook."
@@ -280,4 +289,4 @@ class ChangeEndpointBody(StrictSerializer):
         help_text="The e-mail address, or the URL of the webhook.",
     )
     events = _events()
-    enabled = FlagField(required=False, help_text="Whether anything is sent to it.")
+    enabled = FlagField(required=False, help_text="Whether notifications are sent to the endpoint.")

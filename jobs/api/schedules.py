@@ -29,8 +29,8 @@ class Schedules(QueueView):
 
     list = list_operation(
         "List schedules",
-        "The latest made first. Schedules that serve every firm belong to the system firm, "
-        "which platform staff alone sees.",
+        "The latest first. Schedules that serve every firm belong to the system firm, which only "
+        "platform staff sees.",
         serializer=ScheduleRowSerializer,
         rows="schedules",
     )
@@ -42,21 +42,30 @@ class Schedules(QueueView):
     run = row_operation(
         schedules.run_now,
         "Run a schedule now",
-        "Once, paused or not; its own runs stay as they are. Needs the role operator.",
+        (
+            "The schedule runs once, now, even if it is paused. Its next planned run does not "
+            "change. Needs the role operator."
+        ),
         answer=_SCHEDULE,
         example=example("Run", reason="The morning's run could not reach the archive"),
     )
     pause = row_operation(
         schedules.pause,
         "Pause a schedule",
-        "Until it is resumed. Jobs that wait already stay. Needs the role operator.",
+        (
+            "The schedule enqueues no more jobs until it is resumed. Jobs that are waiting stay. "
+            "Needs the role operator."
+        ),
         answer=_SCHEDULE,
         example=example("Pause", reason="The archive is being moved"),
     )
     resume = row_operation(
         schedules.resume,
         "Resume a schedule",
-        "From its next run on: runs missed meanwhile are not made up for. Needs the role operator.",
+        (
+            "The schedule goes on with its next run. Runs that it missed while paused are "
+            "skipped. Needs the role operator."
+        ),
         answer=_SCHEDULE,
         example=example("Resume", reason="The archive has been moved"),
     )
@@ -70,8 +79,8 @@ class ScheduleRuns(QueueView):
 
     list = list_operation(
         "List a schedule's runs",
-        "The latest first, with what became of their jobs. They are kept for 90 days, or for as "
-        "long as finished jobs are where that is longer.",
+        "The latest first, with what became of their jobs. Runs are kept for 90 days, or as long "
+        "as finished jobs if that is longer.",
         serializer=ScheduleRunSerializer,
         rows="runs",
         query=PageQuery,

@@ -126,13 +126,13 @@ class QueueView(ViewSetMixin, FirmView):
             return self.firm_named(slug, needed)
         self.check_platform_staff()
         if slug is not None:
-            raise refusal("everywhere", "invalid", "Name a firm or say everywhere, not both.")
+            raise refusal("everywhere", "invalid", "Give either a firm or everywhere, not both.")
         return None
 
     def check_platform_staff(self) -> None:
         """Raise PermissionDenied unless the caller is platform staff."""
         if not self.access.is_platform_staff:
-            raise PermissionDenied("What holds everywhere is for platform staff.")
+            raise PermissionDenied("Only platform staff may change what applies to every firm.")
 
     def redaction(self, firm_id: int) -> dict[str, Any]:
         """Return the serializer context that hides from a viewer every value of a payload."""

@@ -93,7 +93,7 @@ def since(text: str) -> datetime:
         return moment(text)
     found = earlier(datetime.now(UTC), span)
     if found is None:
-        raise ArgumentTypeError(f"a span that begins in {YEARS}, not {text!r}")
+        raise ArgumentTypeError(f"a period that begins in {YEARS}, not {text!r}")
     return found
 
 
@@ -108,31 +108,31 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
-LIMIT = argument("--limit", type=limit, default=50, help=f"rows, at most {MAX_LIMIT}")
-CURSOR = argument("--cursor", help="where to go on: the cursor a list ended with")
+LIMIT = argument("--limit", type=limit, default=50, help=f"number of rows, at most {MAX_LIMIT}")
+CURSOR = argument("--cursor", help="continue here: the cursor that the previous page ended with")
 CSV = argument("--csv", action="store_true", help="print the page as CSV, for a spreadsheet")
 CATEGORY = argument("--category", choices=[category.value for category in Category])
 TYPE = argument("--type", dest="job_type", metavar="TYPE")
 REQUIRED_TYPE = argument("--type", dest="job_type", metavar="TYPE", required=True)
 LIMIT_KEY = argument(
-    "--limit-key", metavar="KEY", help="jobs of this limit key alone, such as a mailbox's"
+    "--limit-key", metavar="KEY", help="only jobs of this limit key, for example a mailbox's"
 )
 USER = argument(
     "--user",
     metavar="NAME",
-    help="jobs on behalf of this user alone, by the name they sign in with",
+    help="only jobs on behalf of this user, given by sign-in name",
 )
 STATUS = argument("--status", choices=[status.value for status in Status])
 CORRELATION_ID = argument("--correlation-id", metavar="ID")
 HELD_BACK = argument(
     "--held-back",
     choices=[*(code.value for code in held_back.HELD_BACK), held_back.ANYTHING],
-    help="due, and held back by this",
+    help="only due jobs that this holds back",
 )
 SEARCH = argument(
     "--search",
     metavar="TEXT",
-    help="an id or key, and type: firm: status: error: key: correlation: user: reason: "
+    help="an id or key; qualifiers: type: firm: status: error: key: correlation: user: reason: "
     "created: payload.FIELD:",
 )
 PRIORITY = argument(
@@ -144,5 +144,8 @@ PRIORITY = argument(
 REASON = argument("--reason", default="", help="why; kept in the audit log")
 REQUIRED_REASON = argument("--reason", required=True, help="why; kept in the audit log")
 CREATED_SINCE = argument(
-    "--since", type=since, metavar="WHEN", help="created since: a time, or 30m, 6h, 2d"
+    "--since",
+    type=since,
+    metavar="WHEN",
+    help="created at or after this time, or within the last 30m, 6h, 2d",
 )

@@ -26,14 +26,25 @@ def bulk_subcommand(
 
     @subcommand(
         "bulk",
-        f"Do one operation to many {noun}s: counts them; with --start, a job does it.",
+        (
+            f"Change many {noun}s: without --start it only counts them; with --start a job "
+            "changes them."
+        ),
         argument("operation", choices=[word.value for word in operations]),
-        argument("--id", dest="ids", action="append", type=UUID, help=f"a {noun}; can be repeated"),
-        argument("--all", action="store_true", help="all that the operation is possible for"),
+        argument(
+            "--id",
+            dest="ids",
+            action="append",
+            type=UUID,
+            help=f"the id of a {noun}; may be repeated",
+        ),
+        argument(
+            "--all", action="store_true", help="all on which the operation is possible"
+        ),
         *own,
-        argument("--reason", default="", help="why; kept in the audit log; a discard needs one"),
-        argument("--start", action="store_true", help="do it; without this, count only"),
-        argument("--rate", type=float, metavar="N", help=f"most {noun}s a second"),
+        argument("--reason", default="", help="why; kept in the audit log; required for a discard"),
+        argument("--start", action="store_true", help="start the run; without this, only count"),
+        argument("--rate", type=float, metavar="N", help=f"the most {noun}s per second"),
         argument(
             "--canary",
             type=int,
@@ -41,14 +52,15 @@ def bulk_subcommand(
             default=0,
             const=CANARY_SIZE,
             metavar="N",
-            help="handle so many first (%(const)s), fewer than there are, wait for their jobs, and "
-            "stop when too many fail again",
+            help="try N of them first, as a canary (%(const)s without N), fewer than all; if too "
+            "many of them fail again, the run stops",
         ),
         argument(
             "--max-failure-rate",
             type=float,
             default=MAX_FAILURE_RATE,
-            help="of the canary, 0 to 1 (%(default)s)",
+            help="the fraction of the canary, from 0 to 1, that may fail again (default: "
+            "%(default)s)",
         ),
         everywhere=True,
     )
@@ -58,7 +70,8 @@ def bulk_subcommand(
             return _counted(spec.operation, bulk.preview(spec))
         started = bulk.start(spec, by=operator())
         text = (
-            f"Bulk run {started.pk} has {started.total:,} {noun}s: manage.py bulk show {started.pk}"
+            f"Bulk run {started.pk} with {started.total:,} {noun}s is started: manage.py bulk "
+            f"show {started.pk}"
         )
         return Result(BulkRunDetailSerializer(details_of_run(started)).data, text)
 
@@ -92,7 +105,9 @@ def _selection(options: Options, filters: Mapping[str, str]) -> Selection:
 def _counted(operation: BulkOperation, totals: Totals) -> Result:
     def show(command: JsonCommand) -> None:
         word = operation.replace("_", " ")
-        command.stdout.write(f"{word}: {totals.count:,}. Nothing was done: --start does it.")
+        command.stdout.write(
+            f"{word}: {totals.count:,}. Nothing was done: add --start to do it."
+        )
         rows: list[Any] = [(one.count, one.job_type, one.in_words) for one in totals.causes]
         if rows:
             command.table("", ["Count", "Type", "Cause"], rows)

@@ -19,7 +19,7 @@ _INLINE = argument(
     "--inline",
     action="store_true",
     required=True,
-    help="in this process; without this command a worker runs the job in its turn",
+    help="run it in this process; without this command, a worker runs the job in its turn",
 )
 
 
@@ -46,7 +46,7 @@ class RunInline(Subcommand):
 
 def _why_not(job: JobQueue) -> str:
     reasons = [one for one in why_waiting(job) if one.code not in OF_WORKERS]
-    lines = wait_lines(job, reasons, nothing="Nothing is in its way any more: try again.")
+    lines = wait_lines(job, reasons, nothing="Nothing holds the job back any more: try again.")
     return "\n".join([f"job {job.pk} may not run now:", *(f"  {line}" for line in lines)])
 
 

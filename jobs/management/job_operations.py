@@ -29,15 +29,17 @@ _IDS = row_ids("job")
 
 def _start(parser: CommandParser) -> None:
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--at", type=arguments.moment, metavar="ISO", help="not before this time")
     group.add_argument(
-        "--delay", type=arguments.seconds, metavar="S", help="not before S seconds from now"
+        "--at", type=arguments.moment, metavar="ISO", help="the job does not start before this time"
+    )
+    group.add_argument(
+        "--delay", type=arguments.seconds, metavar="S", help="the job does not start for S seconds"
     )
 
 
 @subcommand(
     "enqueue",
-    "Enqueue a job; without --firm it belongs to the only firm there is.",
+    "Enqueue a job. Without --firm it belongs to the only firm, if there is just one.",
     argument("type", help="the job type"),
     argument(
         "--payload",
@@ -53,21 +55,23 @@ def _start(parser: CommandParser) -> None:
         "--unique-for",
         type=arguments.seconds,
         metavar="S",
-        help="the key stands for this job for S seconds, also when it is over; else while it is live",
+        help="the key stays taken for S seconds, even after the job is over; without this, while "
+        "the job is live",
     ),
     argument(
         "--on-conflict",
         choices=[word.value for word in OnConflict],
-        help="replace the job that has the key and has not begun; debounce: put it off, too",
+        help="if a job that has not begun has the key, replace it; debounce: give it the new "
+        "time, too",
     ),
     argument(
         "--max-wait",
         type=arguments.seconds,
         metavar="S",
-        help="a debounced job is due S seconds after it was first enqueued, at the latest",
+        help="a debounced job is due at the latest S seconds after it was first enqueued",
     ),
     arguments.REASON,
-    firm_help="the firm it belongs to; needed where there are several",
+    firm_help="the firm that the job belongs to; required if there are several",
 )
 def _enqueue(options: Options) -> Result:
     result = enqueue(
@@ -87,9 +91,15 @@ def _enqueue(options: Options) -> Result:
     job = _stored(result)
     text = f"Enqueued {job.job_type} {job.job_id}."
     if result.replaced:
-        text = f"{job.job_type} {job.job_id} had this key and is replaced; due {iso(job.scheduled_at)}."
+        text = (
+            f"{job.job_type} {job.job_id} already had this key and was replaced; it is due "
+            f"{iso(job.scheduled_at)}."
+        )
     elif not result.created:
-        text = f"{job.job_type} {job.job_id} has this key already: {job.status}."
+        text = (
+            f"{job.job_type} {job.job_id} already has this key; it is {job.status}. Nothing was "
+            "enqueued."
+        )
     said = {"created": result.created}
     if options["on_conflict"] is not None:
         said["replaced"] = result.replaced
@@ -125,7 +135,7 @@ def _links(text: str) -> list[EnqueueSpec]:
             known = _LINK.get(name)
             if known is None:
                 raise ArgumentTypeError(
-                    f"job {place}: there is no {name!r}, only {', '.join(_LINK)}"
+                    f"job {place}: {name!r} is unknown; known are {', '.join(_LINK)}"
                 )
             if not isinstance(value, known) or isinstance(value, bool):
                 raise ArgumentTypeError(f"job {place}: {name} has another type")
@@ -136,18 +146,21 @@ def _links(text: str) -> list[EnqueueSpec]:
 
 @subcommand(
     "chain",
-    "Enqueue jobs one after the other, each when the one before it is completed.",
+    "Enqueue jobs that run one after the other, each when the one before it is completed.",
     argument(
         "jobs", type=_links, metavar="JSON", help=f"a list of objects with {', '.join(_LINK)}"
     ),
     arguments.REASON,
-    firm_help="the firm they belong to; needed where there are several",
+    firm_help="the firm that the jobs belong to; required if there are several",
 )
 def _chain(options: Options) -> Result:
     specs = options["jobs"]
     result = enqueue_chain(specs, firm=options["firm"], reason=options["reason"], by=operator())
     job = _stored(result)
-    text = f"{job.job_type} {job.job_id} has this key already: {job.status}."
+    text = (
+        f"{job.job_type} {job.job_id} already has this key; it is {job.status}. Nothing was "
+        "enqueued."
+    )
     if result.created:
         then = ", then ".join(spec.job_type for spec in specs[1:])
         text = f"Enqueued {job.job_type} {job.job_id}{f', then {then}' if then else ''}."
@@ -167,20 +180,20 @@ def _edit_job(
 
 _edit = JOBS.operation(
     "edit",
-    "Change a waiting job before a worker claims it.",
+    "Change a pending job before a worker claims it.",
     _IDS,
     arguments.PRIORITY,
     argument(
         "--at",
         type=arguments.moment_or_now,
         metavar="WHEN",
-        help="not before this time; now: as soon as a worker is free",
+        help="the job does not start before this time; now: as soon as a worker is free",
     ),
     argument(
         "--payload",
         type=arguments.json_object,
         metavar="JSON",
-        help="the whole payload, in place of its own",
+        help="the whole payload, instead of its own",
     ),
     arguments.REASON,
     operate=_edit_job,
@@ -194,7 +207,10 @@ _edit = JOBS.operation(
 
 _retry = JOBS.operation(
     "retry",
-    "Send a dead, failed or canceled job round again; its attempts start over.",
+    (
+        "Return a dead, failed or canceled job to the queue with its payload unchanged. Its "
+        "attempts start from zero."
+    ),
     _IDS,
     arguments.REASON,
     operate=jobs.retry,
@@ -209,7 +225,7 @@ def _canceled(job: JobQueue) -> str:
 
 _cancel = JOBS.operation(
     "cancel",
-    "Cancel a pending job at once; ask a running one to stop.",
+    "Cancel a pending job at once; ask a running one to stop at its next checkpoint.",
     _IDS,
     arguments.REASON,
     operate=jobs.cancel,

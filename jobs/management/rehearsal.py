@@ -41,7 +41,7 @@ def show_rehearsal(command: JsonCommand, report: Mapping[str, Any]) -> None:
     )
     _table(
         command,
-        "Calls it wanted to make",
+        "Calls it tried to make",
         ("Kind", "Target", "Times"),
         [[one[name] for name in ("kind", "target", "count")] for one in report["calls"]],
     )
@@ -54,7 +54,7 @@ def show_rehearsal(command: JsonCommand, report: Mapping[str, Any]) -> None:
     _lines(command, "Log", report["log"])
     if error.get("traceback"):
         _lines(command, "Traceback", error["traceback"].splitlines())
-    command.stdout.write("\nAll of it was undone.")
+    command.stdout.write("\nEverything above was undone.")
 
 
 def _ids(ids: list[str]) -> str | None:

@@ -39,7 +39,7 @@ def run_reloading(command: Sequence[str], tell: Callable[[str], None]) -> int:
             # Pass the signal on; if it went to the whole process group, the command has it already.
             process.send_signal(told.number)
             return process.wait()
-        tell(f"{changed} changed: starting again.")
+        tell(f"{changed} changed: restarting.")
         process.terminate()
         try:
             process.wait(STOP_SECONDS)

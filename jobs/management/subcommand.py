@@ -68,7 +68,7 @@ class Subcommand:
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add `--firm` and the subcommand's own arguments."""
-        otherwise = "give this or --everywhere" if self.everywhere else "else every firm"
+        otherwise = "required unless --everywhere" if self.everywhere else "without it, every firm"
         meaning = self.firm_help or f"only this firm; {otherwise}"
         parser.add_argument("--firm", metavar="SLUG", help=meaning)
         if self.everywhere:

@@ -32,7 +32,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError("must be zero or more seconds")
+        raise argparse.ArgumentTypeError("must be a number of seconds, at least 0")
     return value
 
 
@@ -53,7 +53,7 @@ def add_serving(parser: CommandParser) -> None:
         action="append",
         default=[],
         choices=[word.value for word in Category],
-        help="serve this category alone; may be repeated",
+        help="serve only this category; may be repeated",
     )
     parser.add_argument(
         "--job-type",
@@ -61,7 +61,7 @@ def add_serving(parser: CommandParser) -> None:
         default=[],
         type=_job_type,
         metavar="TYPE",
-        help="serve this type alone; may be repeated",
+        help="serve only this type; may be repeated",
     )
     parser.add_argument(
         "--queue",
@@ -69,7 +69,7 @@ def add_serving(parser: CommandParser) -> None:
         default=[],
         type=_queue,
         metavar="QUEUE",
-        help="serve the types and tasks of this queue alone; may be repeated",
+        help="serve only the types and tasks of this queue; may be repeated",
     )
 
 
@@ -93,28 +93,28 @@ def _queue(text: str) -> str:
 
 def add_ending(parser: CommandParser) -> None:
     """Add the options for when to end, and what else to do until then."""
-    parser.add_argument("--burst", action="store_true", help="end when nothing is runnable")
+    parser.add_argument("--burst", action="store_true", help="exit when no job is runnable")
     parser.add_argument(
         "--no-scheduler",
         action="store_true",
-        help="leave schedules to other workers; a burst always does",
+        help="leave schedules to other workers; implied by --burst",
     )
     parser.add_argument(
-        "--max-jobs", type=_whole(MOST_JOBS), metavar="N", help="end after this many jobs"
+        "--max-jobs", type=_whole(MOST_JOBS), metavar="N", help="exit after this many jobs"
     )
     parser.add_argument(
         "--poll-interval",
         type=_seconds,
         default=conf.poll_seconds(),
         metavar="SECONDS",
-        help="between two checks of an empty queue (default: %(default)s)",
+        help="seconds between two checks of an empty queue (default: %(default)s)",
     )
     parser.add_argument(
         "--grace",
         type=_seconds,
         default=DEFAULT_GRACE_SECONDS,
         metavar="SECONDS",
-        help="running handlers get this long to finish (default: %(default)s)",
+        help="seconds that running handlers get to finish at the end (default: %(default)s)",
     )
 
 
@@ -125,13 +125,14 @@ def add_processes(parser: CommandParser) -> None:
         type=_whole(MOST_AT_ONCE),
         default=1,
         metavar="N",
-        help="worker processes (default: %(default)s)",
+        help="number of worker processes (default: %(default)s)",
     )
     parser.add_argument(
         "--health-port",
         type=_port,
         metavar="PORT",
-        help="serve /healthz, /readyz and /metrics here (the second process on the next port)",
+        help="serve /healthz, /readyz and /metrics on this port (the second process on the next "
+        "one)",
     )
     parser.add_argument(
         "--health-host",
@@ -140,7 +141,7 @@ def add_processes(parser: CommandParser) -> None:
         help="address of the health port (default: %(default)s)",
     )
     parser.add_argument(
-        "--reload", action="store_true", help="start again when code changes; for development"
+        "--reload", action="store_true", help="restart when code changes; for development"
     )
     parser.add_argument(
         "--json", action="store_true", help="print the start-up line as a JSON object on stdout"

@@ -104,7 +104,7 @@ def _run_bare_loop(firms: Sequence[int], processes: int) -> None:
                 process.terminate()
                 process.join()
     if any(process.exitcode for process in started):
-        raise BenchmarkFailed("a process of the bare loop failed; its error is above")
+        raise BenchmarkFailed("a process of the raw loop failed; its error is printed above")
 
 
 def _loop(first: int, start: int) -> raw.Loop:

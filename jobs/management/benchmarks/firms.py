@@ -86,8 +86,8 @@ def refuse_shared_database() -> None:
     if slugs:
         named = ", ".join([*slugs[:NAMED_FIRMS], *(["…"] if slugs[NAMED_FIRMS:] else [])])
         raise DatabaseInUse(
-            f"this database holds jobs of other firms ({named}), whom a benchmark would slow"
-            " down; choose an empty database, or pass --yes"
+            f"this database holds jobs of other firms ({named}), which a benchmark would delay; "
+            "choose an empty database, or pass --yes"
         )
     workers = Worker.objects.filter(dead_at=None, lease_expires_at__gt=Now()).count()
     if workers:

@@ -15,7 +15,7 @@ BATCHES = Resource("batch", batch_rows, BatchSerializer)
 _COUNTS = ("pending", "completed", "failed", "canceled")
 
 _list = BATCHES.list(
-    "List batches, the latest made first, with how many of their jobs are in each state.",
+    "List batches, the latest first, with how many of their jobs are in each state.",
     columns=lambda: columns_of(
         *("Batch", "Name", "State", "Pending", "Completed", "Failed", "Canceled", "Firm", "Made"),
     ),
@@ -32,7 +32,9 @@ _list = BATCHES.list(
 
 
 @subcommand(
-    "show", "Show one batch: its progress, what followed, which jobs failed.", row_id("batch")
+    "show",
+    "Show one batch: its progress, the jobs that it enqueued, and which of its jobs failed.",
+    row_id("batch"),
 )
 def _show(options: Options) -> Result:
     row: Batch = BATCHES.find(options)
@@ -51,5 +53,5 @@ def _show(options: Options) -> Result:
 class Command(CommandGroup):
     """Jobs that were enqueued as one."""
 
-    help = "Look at batches."
+    help = "List and show batches."
     subcommands = (_list, _show)

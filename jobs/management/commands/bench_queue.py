@@ -31,15 +31,17 @@ class Command(JsonCommand):
     """Measures one thing, and leaves the database as it was."""
 
     help = (
-        "Measure the queue on the configured database, beside bare SQL on the same table."
-        " Makes firms and jobs of its own and takes them away again."
+        "Measure the queue on the configured database, beside bare SQL on the same table. Creates "
+        "its own firms and jobs, and deletes them afterwards."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the scenario and its extent."""
         parser.add_argument("scenario", choices=list(SCENARIOS))
-        parser.add_argument("--jobs", type=count, metavar="N", help="jobs to measure with")
-        parser.add_argument("--firms", type=count, metavar="N", help="firms that share them")
+        parser.add_argument("--jobs", type=count, metavar="N", help="number of jobs")
+        parser.add_argument(
+            "--firms", type=count, metavar="N", help="number of firms that share the jobs"
+        )
         parser.add_argument(
             "--concurrency", type=count, metavar="N", help="handlers at a time per worker process"
         )
@@ -49,10 +51,11 @@ class Command(JsonCommand):
             type=count,
             default=1,
             metavar="N",
-            help="measure so often, product and raw in turn; medians count (default: 1)",
+            help="measure this many times, queue and raw in turn, and take the medians (default: "
+            "1)",
         )
         parser.add_argument(
-            "--yes", action="store_true", help="even where others have jobs or workers"
+            "--yes", action="store_true", help="run even if the database has other jobs or workers"
         )
 
     def handle(self, *_: Any, scenario: str, json: bool, yes: bool, **options: Any) -> None:
@@ -84,7 +87,7 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        message = "interrupted; what the benchmark had made is gone again"
+        message = "interrupted; what the benchmark had created is deleted"
         raise CommandError(message, returncode=EXIT_INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGTERM, before)

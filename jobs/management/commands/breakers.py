@@ -23,7 +23,7 @@ BREAKERS = Resource(
 _list = BREAKERS.list(
     "List circuit breakers, the latest first.",
     columns=lambda: columns_of(
-        "Breaker", "Firm", "Type", "Limit key", "State", "Trips", "Tried again", "Failure"
+        "Breaker", "Firm", "Type", "Limit key", "State", "Trips", "Next probe", "Failure"
     ),
     cells=lambda row, now: [
         row.pk,
@@ -35,17 +35,17 @@ _list = BREAKERS.list(
         since_in_words(row.probe_at, now) if row.state == BreakerState.OPEN else None,
         row.fingerprint or None,
     ],
-    empty="Nothing has failed of late: no breaker counts.",
+    empty="No circuit breaker has recent failures to count.",
 )
 
 
 @subcommand(
     "open",
-    "Hold a type's jobs of a firm back; after the cooldown one is tried.",
+    "Hold a type's jobs of a firm back; after the cooldown one of them runs as a probe.",
     arguments.REQUIRED_TYPE,
     arguments.LIMIT_KEY,
     arguments.REQUIRED_REASON,
-    firm_help="the firm whose jobs are held back; it must be given",
+    firm_help="the firm whose jobs are held back; required",
 )
 def _open(options: Options) -> Result:
     if options["firm"] is None:
@@ -62,7 +62,7 @@ def _open(options: Options) -> Result:
 
 _close = BREAKERS.operation(
     "close",
-    "Let the jobs run that a breaker holds back; should they fail again, it opens again.",
+    "The jobs that a breaker holds back may start. If they fail again, it opens again.",
     row_ids("breaker"),
     arguments.REQUIRED_REASON,
     operate=breakers.close_breaker,
@@ -77,5 +77,5 @@ def _describe(row: CircuitBreaker) -> str:
 class Command(CommandGroup):
     """The circuit breakers of the queue."""
 
-    help = "See which types are not tried for which firm; open and close by hand."
+    help = "List circuit breakers; open and close them by hand."
     subcommands = (_list, _open, _close)

@@ -55,7 +55,7 @@ def _show(options: Options) -> Result:
         facts = [(name.replace("_", " "), told[name]) for name in told if name not in LISTS]
         command.facts(f"Bulk run {data['id']}", [fact for fact in facts if fact[1]])
         for reason in details.reasons:
-            command.stdout.write(f"Its job waits: {printable(reason.detail)}")
+            command.stdout.write(f"Its job is waiting: {printable(reason.detail)}")
         for why, number in details.refusals:
             command.stdout.write(f"{number:,} refused: {why}")
 
@@ -68,7 +68,7 @@ def _stopped(run: BulkRun) -> str:
 
 _stop = RUNS.operation(
     "stop",
-    "Handle no further member; what was done stays done.",
+    "Stop the run: it handles no more members. What it has done stays as it is.",
     row_ids("bulk run"),
     arguments.REASON,
     operate=operations.stop,
@@ -79,5 +79,5 @@ _stop = RUNS.operation(
 class Command(CommandGroup):
     """Bulk runs."""
 
-    help = "Look at bulk runs, and stop them."
+    help = "List, show and stop bulk runs."
     subcommands = (_list, _show, _stop)

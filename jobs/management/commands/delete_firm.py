@@ -22,9 +22,11 @@ class Command(JsonCommand):
         parser.add_argument("slug", help="the firm's slug")
         parser.add_argument("--reason", default="deleted on the command line")
         parser.add_argument(
-            "--export", action="store_true", help="export all of it first, for platform staff"
+            "--export", action="store_true", help="export the firm first; only for platform staff"
         )
-        parser.add_argument("--yes", action="store_true", help="it cannot be undone: say so")
+        parser.add_argument(
+            "--yes", action="store_true", help="confirm the deletion; it cannot be undone"
+        )
 
     def handle(
         self, *_: Any, slug: str, reason: str, yes: bool, json: bool, export: bool, **__: Any
@@ -43,4 +45,6 @@ class Command(JsonCommand):
         if json:
             self.emit({"slug": slug, "job_id": str(job.pk)})
         else:
-            self.stdout.write(f"{firm} is being deleted: manage.py jobs show {job.pk}")
+            self.stdout.write(
+                f"{firm} is being deleted; to follow it: manage.py jobs show {job.pk}"
+            )

@@ -21,7 +21,9 @@ class Command(JsonCommand):
         """Take the user, the reason and the confirmation."""
         parser.add_argument("email", help="the user's address or name")
         parser.add_argument("--reason", default="deleted on the command line")
-        parser.add_argument("--yes", action="store_true", help="it cannot be undone: say so")
+        parser.add_argument(
+            "--yes", action="store_true", help="confirm the deletion; it cannot be undone"
+        )
 
     def handle(self, *_: Any, email: str, reason: str, yes: bool, json: bool, **__: Any) -> None:
         """Begin the deletion.
@@ -38,4 +40,6 @@ class Command(JsonCommand):
         if json:
             self.emit({"email": email, "job_id": str(job.pk)})
         else:
-            self.stdout.write(f"{user} is being deleted: manage.py jobs show {job.pk}")
+            self.stdout.write(
+                f"{user} is being deleted; to follow it: manage.py jobs show {job.pk}"
+            )

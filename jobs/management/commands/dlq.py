@@ -31,7 +31,10 @@ from tenants.users import find_users
 
 _ID, _IDS = row_id("dead letter"), row_ids("dead letter")
 _PAYLOAD = argument(
-    "--payload", type=arguments.json_object, metavar="JSON", help="instead of its own"
+    "--payload",
+    type=arguments.json_object,
+    metavar="JSON",
+    help="the job's new payload, instead of its own",
 )
 _REASON = argument("--reason", required=True, help="why; kept with the decision")
 DEAD_LETTERS = Resource("dead letter", dead_letters, DeadLetterSerializer)
@@ -52,16 +55,19 @@ _list = DEAD_LETTERS.list(
     argument(
         "--status",
         choices=["open", *(word.value for word in Resolution)],
-        help="open: no decision yet, escalated ones among them",
+        help="open: no decision yet, including escalated ones",
     ),
     argument("--reason", choices=[reason.value for reason in DeadReason]),
-    argument("--fingerprint", help="of a group: see dlq groups"),
+    argument("--fingerprint", help="of one group: see dlq groups"),
     arguments.CATEGORY,
     arguments.TYPE,
     arguments.USER,
     argument("--search", metavar="TEXT", help="an id, a fingerprint or an error class"),
     argument(
-        "--since", type=arguments.since, metavar="WHEN", help="moved since: a time, or 30m, 6h, 2d"
+        "--since",
+        type=arguments.since,
+        metavar="WHEN",
+        help="dead-lettered at or after this time, or within the last 30m, 6h, 2d",
     ),
     rows=_rows,
     columns=lambda: [
@@ -81,7 +87,9 @@ _list = DEAD_LETTERS.list(
 )
 
 
-@subcommand("show", "Show one dead letter: why its job stopped, and what was decided.", _ID)
+@subcommand(
+    "show", "Show one dead letter: why its job was dead-lettered, and what was decided.", _ID
+)
 def _show(options: Options) -> Result:
     data = DeadLetterSerializer(DEAD_LETTERS.find(options)).data
 
@@ -90,7 +98,7 @@ def _show(options: Options) -> Result:
         command.facts(f"Dead letter {data['id']}", facts)
         command.stdout.write(f"\nIts job: manage.py jobs show {data['job_id']}")
         if data["resolution"] in (None, *OPEN_RESOLUTIONS):
-            verbs = "rehearse, reprocess (--payload JSON for a mended one), discard or escalate"
+            verbs = "rehearse, reprocess (--payload JSON for a corrected one), discard or escalate"
             command.stdout.write(f"To decide: manage.py dlq {verbs} {data['id']}")
 
     return Result(data, show)
@@ -115,7 +123,10 @@ def _decided(letter: DeadLetterQueue) -> str:
 
 _reprocess = DEAD_LETTERS.operation(
     "reprocess",
-    "Send the job round again, with an edited payload when one is given.",
+    (
+        "Return the job to the queue, with an edited payload if one is given. Its attempts start "
+        "from zero."
+    ),
     _IDS,
     _PAYLOAD,
     arguments.PRIORITY,
@@ -126,7 +137,7 @@ _reprocess = DEAD_LETTERS.operation(
 )
 _discard = DEAD_LETTERS.operation(
     "discard",
-    "Give the job up for good; it becomes failed.",
+    "The job becomes failed and runs again only if somebody retries it.",
     _IDS,
     _REASON,
     operate=operations.discard,
@@ -136,10 +147,12 @@ _discard = DEAD_LETTERS.operation(
 
 @subcommand(
     "escalate",
-    "Ask somebody by e-mail to look at it; it stays open.",
+    "Ask somebody by e-mail to decide; the dead letter stays open until then.",
     _IDS,
     _REASON,
-    argument("--to", metavar="USERNAME", help="a member of the firm; else its admins"),
+    argument(
+        "--to", metavar="USERNAME", help="a member of the firm; without it, the firm's admins"
+    ),
 )
 def _escalate(options: Options) -> Result:
     letter = DEAD_LETTERS.find(options)
@@ -152,7 +165,7 @@ def _escalate(options: Options) -> Result:
     return DEAD_LETTERS.result(letter, _decided, warning="" if recipients else NO_RECIPIENTS)
 
 
-@subcommand("groups", "Open dead letters by failure, the largest groups first.", reads=True)
+@subcommand("groups", "List open dead letters by failure, the largest groups first.", reads=True)
 def _groups(options: Options) -> Result:  # noqa: ARG001 - the scope says which firms
     now = database_now()
     groups, more = dead_letter_groups(now)
@@ -184,7 +197,7 @@ def _groups(options: Options) -> Result:  # noqa: ARG001 - the scope says which 
             ],
         )
         if more:
-            command.stdout.write("Smaller groups were left out.")
+            command.stdout.write("Smaller groups are not shown.")
 
     return Result(GroupsSerializer({"results": groups, "more": more}).data, show)
 
@@ -200,7 +213,7 @@ _bulk = bulk_subcommand(
         "user": "user",
         "since": "created_after",
     },
-    argument("--fingerprint", help="of a group: see dlq groups"),
+    argument("--fingerprint", help="of one group: see dlq groups"),
     argument("--dead-reason", choices=[reason.value for reason in DeadReason]),
     arguments.CATEGORY,
     arguments.TYPE,
@@ -212,5 +225,5 @@ _bulk = bulk_subcommand(
 class Command(CommandGroup):
     """The queue's dead letters."""
 
-    help = "Look at dead letters, and decide about them."
+    help = "List and show dead letters, and decide about them."
     subcommands = (_list, _show, _rehearse, _reprocess, _discard, _escalate, _groups, _bulk)

@@ -23,7 +23,7 @@ def pair(text: str) -> tuple[str, str]:
     """Read `theirs=ours`; a name alone stands for every row."""
     left, equals, right = text.partition("=")
     if not left or bool(equals) != bool(right):
-        raise ArgumentTypeError(f"a name, or two with = between them, not {text!r}")
+        raise ArgumentTypeError(f"a name, or two joined by =, not {text!r}")
     return (left, right) if equals else ("", left)
 
 
@@ -31,7 +31,7 @@ def named_pair(text: str) -> tuple[str, str]:
     """Read `ours=theirs`."""
     found = pair(text)
     if not found[0]:
-        raise ArgumentTypeError(f"two names with = between them, not {text!r}")
+        raise ArgumentTypeError(f"two names joined by =, not {text!r}")
     return found
 
 
@@ -55,20 +55,22 @@ def mapping(text: str) -> dict[str, dict[str, str]]:
 class Command(JsonCommand):
     """Enqueues a table's waiting jobs and stores finished ones as history; each row only once."""
 
-    help = "Import the jobs of an older system's table; a second run imports nothing."
+    help = "Import the jobs of an older system's table. Rows that were imported before are skipped."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the table, and what its names mean here."""
         parser.add_argument("--from", dest="shape", required=True, choices=list(SHAPES))
-        parser.add_argument("--table", default="", help="per_type needs it; others have their own")
-        parser.add_argument("--firm", required=True, metavar="SLUG", help="whose jobs they become")
+        parser.add_argument("--table", default="", help="the table's name; required for per_type")
+        parser.add_argument(
+            "--firm", required=True, metavar="SLUG", help="the firm that the jobs will belong to"
+        )
         parser.add_argument(
             "--job-type",
             action="append",
             default=[],
             type=pair,
             metavar="[THEIRS=]OURS",
-            help="the type of every row, or of the rows of one of their types; repeat it",
+            help="the type of every row, or of the rows of one of their types; may be repeated",
         )
         parser.add_argument(
             "--field",
@@ -76,19 +78,31 @@ class Command(JsonCommand):
             default=[],
             type=named_pair,
             metavar="OURS=THEIRS",
-            help="a payload's field and where it comes from: then only these are taken; repeat it",
+            help="a payload field and the column or key it comes from; if given, only these are "
+            "taken; may be repeated",
         )
         parser.add_argument(
-            "--map", type=mapping, default={}, metavar="FILE", help="the same as JSON"
+            "--map",
+            type=mapping,
+            default={},
+            metavar="FILE",
+            help="a JSON file with the same mappings",
         )
-        parser.add_argument("--database", default="default", metavar="ALIAS", help="of DATABASES")
+        parser.add_argument(
+            "--database",
+            default="default",
+            metavar="ALIAS",
+            help="an alias in the setting DATABASES",
+        )
         parser.add_argument(
             "--failed-as",
             choices=[Status.FAILED.value, Status.DLQ.value],
             default=Status.FAILED.value,
-            help="dlq: somebody decides on each",
+            help="failed jobs become failed, or dlq: then each needs a decision",
         )
-        parser.add_argument("--dry-run", action="store_true", help="say what would be imported")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="show what would be imported, and store nothing"
+        )
 
     def handle(self, *_: Any, json: bool, **options: Any) -> None:
         """Import, and print what became of the rows."""
@@ -112,7 +126,10 @@ class Command(JsonCommand):
             report = import_legacy_jobs(spec, by=operator())
         if report.left_in_queue:
             self.stderr.write(
-                f"Jobs wait in {report.left_in_queue}, pickled: let the older system finish them."
+
+                    f"Jobs wait in {report.left_in_queue} as pickles, which are not imported: let "
+                    "the older system finish them."
+
             )
         if json:
             self.emit(report.as_json())

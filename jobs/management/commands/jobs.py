@@ -227,7 +227,7 @@ def _line(category: JobCounts) -> dict[str, object]:
 def _why(options: Options) -> Result:
     job = JOBS.find(options)
     reasons = why_waiting(job)
-    nothing = "Nothing is in its way: a worker will take it in its turn."
+    nothing = "Nothing holds the job back: a worker will claim it in its turn."
     rows = WaitReasonSerializer(reasons, many=True).data
     data = {"job_id": str(job.job_id), "status": job.status, "why_waiting": rows}
     return Result(data, "\n".join(wait_lines(job, reasons, nothing=nothing)))
@@ -236,5 +236,5 @@ def _why(options: Options) -> Result:
 class Command(CommandGroup):
     """The queue's jobs."""
 
-    help = "Show jobs; enqueue, edit, run, retry and cancel them."
+    help = "List and show jobs; enqueue, edit, run, retry and cancel them."
     subcommands = (_list, _show, _stats, _why, RUN, *CHANGING)

@@ -39,12 +39,17 @@ _list = PAUSES.list(
 
 @subcommand(
     "add",
-    "Let nothing that matches start until somebody resumes it; what runs goes on.",
+    "No matching job starts until somebody ends the pause; running jobs go on to their end.",
     arguments.CATEGORY,
     arguments.TYPE,
     arguments.LIMIT_KEY,
-    argument("--reason", required=True, help="why; shown with each job it holds"),
-    argument("--until", type=arguments.moment, metavar="ISO", help="when it ends by itself"),
+    argument("--reason", required=True, help="why; shown with each job that the pause holds back"),
+    argument(
+        "--until",
+        type=arguments.moment,
+        metavar="ISO",
+        help="the pause ends by itself at this time",
+    ),
     everywhere=True,
 )
 def _add(options: Options) -> Result:
@@ -55,7 +60,7 @@ def _add(options: Options) -> Result:
 
 _resume = PAUSES.operation(
     "resume",
-    "End a pause; what it held back runs in its turn.",
+    "End a pause; the jobs that it held back may start.",
     row_ids("pause"),
     arguments.REASON,
     operate=limits.resume,
@@ -66,5 +71,5 @@ _resume = PAUSES.operation(
 class Command(CommandGroup):
     """The pauses in the queue."""
 
-    help = "Hold work back, and let it go on."
+    help = "Pause jobs, and let them start again."
     subcommands = (_list, _add, _resume)

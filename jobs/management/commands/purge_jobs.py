@@ -16,7 +16,7 @@ from tenants.models import Firm
 class Command(JsonCommand):
     """Deletes finished jobs and other rows past their retention; dead letters keep their jobs."""
 
-    help = "Delete finished jobs, and what else is over, past their retention."
+    help = "Delete finished jobs, and other finished rows, past their retention."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add `--firm`."""
@@ -35,6 +35,6 @@ class Command(JsonCommand):
             self.emit(totals)
         else:
             self.stdout.write(
-                f"Deleted {totals['jobs']} jobs, {totals['dead_letters']} dead letters"
-                f" and {totals['locks']} locks whose time was up."
+                f"Deleted {totals['jobs']} jobs, {totals['dead_letters']} dead letters and "
+                f"{totals['locks']} expired locks."
             )

@@ -22,11 +22,11 @@ _STYLES = {Severity.PROBLEM: "bold red", Severity.NOTICE: "yellow", Severity.OK:
 class Command(JsonCommand):
     """Exits 1 when there is something to mend; it changes nothing itself."""
 
-    help = "Look at the database the queue lives in, and say what would mend it."
+    help = "Check the database that the queue uses, and say how to mend what is wrong."
 
     def handle(self, *_: Any, json: bool, **__: Any) -> None:
         """Examine the database and print the findings."""
-        with all_firms("the doctor examines the database, not rows"):
+        with all_firms("the doctor checks the database, not the rows of a firm"):
             examination = examine()
         if json:
             self.emit(_as_json(examination))

@@ -31,28 +31,31 @@ _list = RATE_LIMITS.list(
         f"{row.per_seconds:g}",
         row.burst,
     ],
-    empty="Nothing is limited.",
+    empty="No rate limits: jobs start as soon as workers are free.",
 )
 
 
 @subcommand(
     "set",
-    "Let jobs start no more often than this.",
+    "Jobs that are counted together start at most this often.",
     arguments.TYPE,
     arguments.LIMIT_KEY,
     argument(
         "--counted-by",
         choices=[word.value for word in CountedBy],
         default=CountedBy.FIRM.value,
-        help="what is counted together: the type in each firm, each limit key (of every type "
-        "without --type), or the type in all firms",
+        help="what is counted together: a type's jobs in each firm, jobs of each limit key (of "
+        "every type without --type), or a type's jobs in all firms",
     ),
     argument(
         "--amount", type=int, required=True, metavar="N", help="number of starts, or of units"
     ),
     argument("--per", type=float, required=True, metavar="SECONDS", help="in this many seconds"),
     argument(
-        "--burst", type=int, metavar="N", help="at once after a quiet time; else as the amount"
+        "--burst",
+        type=int,
+        metavar="N",
+        help="starts at once after a quiet time (default: the amount)",
     ),
     everywhere=True,
 )
@@ -72,7 +75,7 @@ def _set(options: Options) -> Result:
 
 _clear = RATE_LIMITS.operation(
     "clear",
-    "Take a rate limit away; what waits for it starts as fast as workers take it.",
+    "Remove a rate limit; jobs that wait for it start as soon as workers are free.",
     row_ids("limit"),
     arguments.REASON,
     operate=limits.remove_rate_limit,
@@ -83,5 +86,5 @@ _clear = RATE_LIMITS.operation(
 class Command(CommandGroup):
     """The rate limits of the queue."""
 
-    help = "See, set and clear how often jobs start."
+    help = "List, set and clear rate limits."
     subcommands = (_list, _set, _clear)

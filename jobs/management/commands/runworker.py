@@ -40,7 +40,10 @@ class Command(BaseCommand):
     # The other checks would load every page, which a worker does not need.
     requires_system_checks = (Tags.models, Tags.database, Tags.caches, setting_checks.TAG)
 
-    help = "Claim jobs and run them until stopped (SIGTERM, SIGINT, SIGHUP; a second one to this process: at once)."
+    help = (
+        "Claim and run jobs until stopped by SIGTERM, SIGINT or SIGHUP; a second signal to this "
+        "process stops it at once."
+    )
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         open_missing_streams()
@@ -62,7 +65,9 @@ class Command(BaseCommand):
         worker = _worker_options(options)
         if options["reload"]:
             if not self._command_line:
-                raise CommandError("argument --reload: call it as a command line, not from Python")
+                raise CommandError(
+                    "argument --reload: only works on the command line, not from Python"
+                )
             command = [one for one in self._command_line if one != "--reload"]
             sys.exit(run_reloading(command, self.stderr.write))
         if options["child"] is not None:

@@ -28,7 +28,7 @@ SCHEDULES = Resource(
 RUNS = Resource("run", lambda: ScheduleRun.objects.select_related("firm"), ScheduleRunSerializer)
 
 _list = SCHEDULES.list(
-    "List schedules, the latest made first.",
+    "List schedules, the latest first.",
     columns=lambda: [
         id_column("Schedule"),
         *("Name", "Type", "Runs"),
@@ -44,7 +44,7 @@ _list = SCHEDULES.list(
         row.firm.slug,
         row.last_error,
     ],
-    empty="No schedules. Those that types declare are stored when a worker starts.",
+    empty="No schedules. Those that job types declare are stored when a worker starts.",
 )
 
 
@@ -68,12 +68,12 @@ _runs = RUNS.list(
         ),
         row.error,
     ],
-    empty="It did not run lately.",
+    empty="No recent runs.",
     rows=lambda options: runs_of(SCHEDULES.find(options)),
 )
 
 
-@subcommand("run", "Run a schedule once, now; its own runs stay as they are.", *_ARGUMENTS)
+@subcommand("run", "Run a schedule once, now; its next planned run does not change.", *_ARGUMENTS)
 def _run(options: Options) -> Result:
     row = SCHEDULES.find(options)
     jobs = schedules.run_now(row, by=operator(), reason=options["reason"])
@@ -82,22 +82,24 @@ def _run(options: Options) -> Result:
 
 _pause = SCHEDULES.operation(
     "pause",
-    "Pause a schedule until it is resumed.",
+    "Pause a schedule: it enqueues no more jobs until it is resumed.",
     *_ARGUMENTS,
     operate=schedules.pause,
     text=lambda row: f"{row.name} is paused.",
 )
 _resume = SCHEDULES.operation(
     "resume",
-    "Resume a paused schedule; what passed meanwhile is not made up for.",
+    "Resume a paused schedule; runs that it missed while paused are skipped.",
     *_ARGUMENTS,
     operate=schedules.resume,
-    text=lambda row: f"{row.name} runs again, next at {row.next_run_at:%Y-%m-%d %H:%M:%S} UTC.",
+    text=lambda row: (
+        f"{row.name} is resumed; its next run is at {row.next_run_at:%Y-%m-%d %H:%M:%S} UTC."
+    ),
 )
 
 
 class Command(CommandGroup):
     """The queue's schedules."""
 
-    help = "Look at schedules; run, pause and resume them."
+    help = "List schedules; run, pause and resume them."
     subcommands = (_list, _runs, _run, _pause, _resume)

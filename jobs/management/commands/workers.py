@@ -26,8 +26,8 @@ from tenants.cli import operator
 
 WORKERS = Resource("worker", Worker.objects.all, WorkerSerializer)
 ID = argument("id", nargs="?", help="the worker's id, or enough of its beginning")
-FIRM_HELP = "count the running jobs of this firm alone; workers serve every firm"
-HOST = argument("--host", metavar="NAME", help="each live worker of this host")
+FIRM_HELP = "count only the running jobs of this firm; workers serve every firm"
+HOST = argument("--host", metavar="NAME", help="every live worker of this host")
 
 
 @subcommand(
@@ -80,7 +80,7 @@ def _asks(name: str, help_text: str) -> Subcommand:
             asked = workers.on_host(name, options["host"], **given)
         else:
             asked = [workers.OPERATIONS[name](WORKERS.find(options), **given)]
-        lines = [f"Asked {worker} to {name}: it does with its next heartbeat." for worker in asked]
+        lines = [f"Asked {worker} to {name}: it does so at its next heartbeat." for worker in asked]
         data = WorkerSerializer(asked, many=True, context=worker_context(asked)).data
         return Result({"results": data}, "\n".join(lines))
 
@@ -90,11 +90,17 @@ def _asks(name: str, help_text: str) -> Subcommand:
 class Command(CommandGroup):
     """The worker processes, which serve every firm."""
 
-    help = "See the workers; let them claim nothing for now, or end."
+    help = "List workers; ask them to claim no jobs for now, or to end."
     subcommands = (
         _list,
-        _asks("quiet", "Let it claim nothing more until it is resumed."),
-        _asks("resume", "Let a quiet worker claim again."),
-        _asks("drain", "Let it finish what it runs and exit; nobody replaces it."),
-        _asks("stop", "Let it exit; what outlasts its grace is released. Nobody replaces it."),
+        _asks("quiet", "The worker claims no more jobs until it is resumed."),
+        _asks("resume", "A quiet worker claims jobs again."),
+        _asks("drain", "The worker finishes what it is running and exits. It is not replaced."),
+        _asks(
+            "stop",
+            (
+                "The worker exits; jobs still running after the grace period return to the queue. It "
+                "is not replaced."
+            ),
+        ),
     )

@@ -276,7 +276,7 @@ def test_what_a_limit_is_about_is_text(firm: Firm, name: str) -> None:
                 clear_rate_limit(**{"job_type": "noop", "firm": firm, **given})
     with pytest.raises(ArgumentsInvalid, match=r"^job_type: the NUL character"):
         clear_rate_limit("no\x00op", firm=firm)
-    with pytest.raises(ArgumentsInvalid, match=r"^counted_by: there is no 'each'"):
+    with pytest.raises(ArgumentsInvalid, match=r"^counted_by: 'each' is unknown"):
         clear_rate_limit("noop", firm=firm, counted_by="each")
 
 

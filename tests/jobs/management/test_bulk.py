@@ -53,7 +53,7 @@ def test_a_group_is_counted_then_reprocessed(run: Runner, letters: list[Any]) ->
     started = run(*chosen, "--start", "--reason", "mended", "--json").json
     assert (started["state"], started["total"], started["started_by"][:4]) == ("running", 2, "cli:")
     told = run("bulk", "show", started["id"]).out
-    assert "Its job waits: no worker is alive" in told
+    assert "Its job is waiting: no worker is alive" in told
     assert re.search("selection +fingerprint: ", told)
     assert "canary" not in told
     drain()

@@ -353,7 +353,7 @@ def test_enqueue_replaces_what_has_not_begun_and_says_so(run: Runner, firm: Firm
     again = run("jobs", "enqueue", *arguments, "--max-wait", "30", "--json")
     assert (again.json["created"], again.json["replaced"]) == (False, True)
     assert again.json["job_id"] == first.json["job_id"]
-    assert "is replaced; due " in run("jobs", "enqueue", *arguments).out
+    assert "was replaced; it is due " in run("jobs", "enqueue", *arguments).out
 
 
 @pytest.mark.req("J-03")

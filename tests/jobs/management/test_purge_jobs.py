@@ -148,7 +148,7 @@ def test_one_firm_is_purged_by_its_slug(run: Runner, firm: Firm, other_firm: Fir
     _, theirs = ended(firm), ended(other_firm)
     with later(8 * DAY):
         done = run("purge_jobs", "--firm", "acme")
-    assert done.out == "Deleted 1 jobs, 0 dead letters and 0 locks whose time was up.\n"
+    assert done.out == "Deleted 1 jobs, 0 dead letters and 0 expired locks.\n"
     assert left() == {theirs.pk}
     assert run("purge_jobs", "--firm", "nowhere").code == 3
 

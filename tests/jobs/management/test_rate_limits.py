@@ -48,7 +48,7 @@ def test_a_rate_limit_is_set_listed_and_cleared(run: Runner, firm: Firm, other_f
         "rate_limit.set",
         "rate_limit.clear",
     ]
-    assert "Nothing is limited" in run("rate_limits", "list").out
+    assert "No rate limits" in run("rate_limits", "list").out
 
 
 @pytest.mark.req("J-24")

@@ -39,7 +39,7 @@ def test_the_command_is_started_again_and_ends_with_this_process(
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    assert told == ["handlers.py changed: starting again."]
+    assert told == ["handlers.py changed: restarting."]
     assert code == -signal.SIGTERM
 
 

@@ -43,7 +43,7 @@ def test_the_list_says_which_fail(run: Runner, firm: Firm) -> None:
 
 def test_the_runs_of_one_for_programs_and_for_people(run: Runner, firm: Firm) -> None:
     row = schedule(firm, name="nightly")
-    assert "did not run lately" in run("schedules", "runs", str(row.pk)).out
+    assert "No recent runs" in run("schedules", "runs", str(row.pk)).out
     tick_at(START + MINUTE)
     work_off()
     follow_runs(None)
@@ -60,6 +60,6 @@ def test_running_pausing_and_resuming_one(run: Runner, firm: Firm) -> None:
     assert len(jobs()) == 1
     assert run("schedules", "pause", str(row.pk)[:18], "--json").json["enabled"] is False
     assert run("schedules", "pause", str(row.pk)).code == 1
-    assert "runs again" in run("schedules", "resume", str(row.pk)).out
+    assert "is resumed" in run("schedules", "resume", str(row.pk)).out
     assert now(row).enabled is True
     assert run("schedules", "run", str(uuid4())).code == 3

@@ -33,15 +33,15 @@ def help_of(capsys: pytest.CaptureFixture[str], name: str, *subcommand: str) -> 
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (("jobs", "list"), "only this firm; else every firm"),
-        (("jobs", "enqueue"), "the firm it belongs to; needed where there are several"),
-        (("jobs", "chain"), "the firm they belong to; needed where there are several"),
-        (("breakers", "open"), "the firm whose jobs are held back; it must be given"),
+        (("jobs", "list"), "only this firm; without it, every firm"),
+        (("jobs", "enqueue"), "the firm that the job belongs to; required if there are several"),
+        (("jobs", "chain"), "the firm that the jobs belong to; required if there are several"),
+        (("breakers", "open"), "the firm whose jobs are held back; required"),
         (
             ("workers", "list"),
-            "count the running jobs of this firm alone; workers serve every firm",
+            "count only the running jobs of this firm; workers serve every firm",
         ),
-        (("workers", "drain"), "count the running jobs of this firm alone; workers serve every"),
+        (("workers", "drain"), "count only the running jobs of this firm; workers serve every"),
     ],
 )
 def test_the_help_says_what_a_firm_is_for(
@@ -95,8 +95,8 @@ def test_a_job_that_cannot_be_run_says_why(run: Runner, firm: Firm) -> None:
         ("--processes", "a whole number from 1 to 10,000"),
         ("--max-jobs", "a whole number from 1 to"),
         ("--health-port", "a whole number from 1 to 65,535"),
-        ("--grace", "zero or more seconds"),
-        ("--poll-interval", "zero or more seconds"),
+        ("--grace", "a number of seconds, at least 0"),
+        ("--poll-interval", "a number of seconds, at least 0"),
     ],
 )
 @pytest.mark.parametrize("wrong", ["many", "", "-1", "nan", "\u0663", "9" * 5000])
