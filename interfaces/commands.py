@@ -193,7 +193,7 @@ def _database_faults_refused() -> Iterator[None]:
 def _check_texts(options: Mapping[str, object]) -> None:
     for name, value in options.items():
         if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
-            raise CommandError(f"{name} is not text in UTF-8", returncode=EXIT_USAGE)
+            raise CommandError(f"{name} is not valid UTF-8 text", returncode=EXIT_USAGE)
 
 
 def _cell(value: object) -> str | Text:

@@ -27,7 +27,9 @@ class JobsConfig(AppConfig):
             ImproperlyConfigured: `tenants` is not installed.
         """
         if not apps.is_installed("tenants"):
-            raise ImproperlyConfigured("jobs needs the app `tenants`: add it to INSTALLED_APPS")
+            raise ImproperlyConfigured(
+                "the app `jobs` needs the app `tenants`: add it to INSTALLED_APPS"
+            )
         super().import_models()
 
     def ready(self) -> None:

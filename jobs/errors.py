@@ -275,7 +275,7 @@ class KeyHeld(WrongState, code="key_held"):
     """A live job holds the same idempotency key."""
 
     def __init__(self, holder: UUID | None) -> None:
-        super().__init__(f"job {holder} is live and holds the same idempotency key")
+        super().__init__(f"live job {holder} has the same idempotency key")
         self.holder = holder
 
 

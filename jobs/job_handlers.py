@@ -146,7 +146,7 @@ def delete_firm(payload: DeleteFirmPayload, ctx: JobContext) -> None:
     """Delete a firm's rows, for a while at a time; wait for its jobs in flight to end."""
     deleter = deletion_steps.deleter_of(ctx.firm, ctx.job_id, ctx.fence)
     if payload.export_job_id is not None and not deletion.is_exported(payload.export_job_id):
-        raise Snooze("Waits for the export", seconds=IN_FLIGHT_SECONDS)
+        raise Snooze("Waiting for the export", seconds=IN_FLIGHT_SECONDS)
     until = time.monotonic() + BULK_SECONDS
     while not (step := deletion_steps.firm_step(payload.firm_id, deleter)).is_over:
         ctx.heartbeat()
@@ -199,7 +199,7 @@ class EmailPayload(JobPayload):
                 validate_email(address)
             except ValidationError:
                 # The address is left out, because messages do not repeat values from the payload.
-                raise ValueError(f"number {number + 1} is no e-mail address") from None
+                raise ValueError(f"address number {number + 1} is not an e-mail address") from None
         return addresses
 
     @field_validator("subject")

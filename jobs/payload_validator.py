@@ -29,7 +29,7 @@ SECRET_KEYS = frozenset({
     "password", "passwd", "secret", "client_secret", "token", "access_token", "refresh_token",
     "id_token", "api_key", "apikey", "authorization", "private_key", "cookie",
 })  # fmt: skip
-FOREIGN_TENANT = Fault("tenant_id", "foreign_tenant", "is not the firm of the job")
+FOREIGN_TENANT = Fault("tenant_id", "foreign_tenant", "is not the id of the job's firm")
 
 # Every value of these types is valid JSON.
 PLAIN_TYPES = frozenset({str, int, bool, type(None)})
@@ -92,7 +92,7 @@ def encode_payload(declared: JobType, payload: Mapping[str, Any]) -> str:
     """
     data = _encode_plain(payload) or _encode_checked(declared, payload)
     if len(data) > PAYLOAD_MAX_BYTES:
-        message = f"{len(data)} bytes; at most {PAYLOAD_MAX_BYTES} are allowed"
+        message = f"has {len(data)} bytes; at most {PAYLOAD_MAX_BYTES} are allowed"
         raise _refused(declared, "payload", "too_large", message)
     return data.decode()
 
@@ -147,7 +147,7 @@ def _decode(declared: JobType, text: str) -> dict[str, Any]:
     try:
         payload = json.loads(text)
     except (ValueError, RecursionError):
-        raise _refused(declared, "payload", "not_json", "cannot be read as JSON") from None
+        raise _refused(declared, "payload", "not_json", "is not readable as JSON") from None
     if not isinstance(payload, dict):
         raise _refused(declared, "payload", "wrong_type", "must be an object")
     return payload
@@ -173,7 +173,7 @@ def _apply_upcaster(declared: JobType, payload: dict[str, Any], version: str) ->
         upcasted = dict(declared.upcasters[version](dict(payload)))
         json.dumps(upcasted, default=plain)
     except Exception as error:
-        message = f"cannot be brought up from version {version!r}: {type(error).__name__}"
+        message = f"cannot be converted from version {version!r}: {type(error).__name__}"
         raise _refused(declared, "payload", "upcast_failed", message) from error
     return upcasted
 
@@ -268,7 +268,7 @@ def _key_faults(path: str, value: Mapping[Any, Any], *, check_secrets: bool) -> 
 def _value_faults(path: str, value: object) -> Iterator[Fault]:
     # isinstance() takes a lazy object for the object it wraps, but the encoder refuses it.
     if isinstance(value, LazyObject) or not isinstance(value, PLAIN + ENCODED):
-        yield Fault(path, "wrong_type", f"{type(value).__name__} is not JSON")
+        yield Fault(path, "wrong_type", f"{type(value).__name__} is not a JSON type")
     elif isinstance(value, str):
         yield from text_faults(path, value)
     elif isinstance(value, float):

@@ -28,8 +28,8 @@ def refuse_shadows() -> None:
         for place in places:
             if Path(place).resolve().parent != home:
                 raise ImproperlyConfigured(
-                    f"{place} hides the package {name!r} of the queue, which is in {home}: rename "
-                    "it, or move it into a package of the project"
+                    f"{place} hides the queue's package {name!r} in {home}: rename it, or move it "
+                    "into a package of the project"
                 )
 
 
@@ -66,5 +66,5 @@ def check_row_level_security(**_: Any) -> list[CheckMessage]:
     try:
         return [Error(fault, id="tenants.E001") for fault, _ in rls_faults()]
     except DatabaseError as error:
-        text = f"row level security could not be checked: {type(error).__name__}"
+        text = f"whether row level security is on could not be checked: {type(error).__name__}"
         return [Error(text, id="tenants.E002")]

@@ -40,7 +40,7 @@ def firm_of(company: Model) -> Firm:
     """
     model = company_model()
     if model is None or not isinstance(company, model) or company.pk is None:
-        raise UnknownFirm(f"{company!r} is no saved row of TENANTS_COMPANY_MODEL")
+        raise UnknownFirm(f"{company!r} is not a saved row of TENANTS_COMPANY_MODEL")
     firm, _ = Firm.objects.get_or_create(slug=slug_of(company), defaults={"name": _name(company)})
     return firm
 

@@ -110,5 +110,5 @@ def _read(stored: str) -> tuple[str, bytes]:
     except (binascii.Error, ValueError):
         form, key_id, sealed = "", "", b""
     if form != _FORMAT or len(sealed) <= NONCE_BYTES:
-        raise DecryptionFailed("the stored value is not an encrypted one")
+        raise DecryptionFailed("the stored value is not encrypted")
     return key_id, sealed

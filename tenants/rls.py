@@ -86,7 +86,7 @@ def rls_faults() -> Iterator[tuple[str, str]]:
     if superuser or bypasses:
         what = "a superuser" if superuser else "exempt (BYPASSRLS)"
         yield (
-            f"the database role is {what}: row level security does not hold it",
+            f"the database role is {what}, so row level security does not apply to it",
             f"ALTER ROLE {role} NOSUPERUSER NOBYPASSRLS;",
         )
     owned = firm_owned_tables()

@@ -121,7 +121,9 @@ class StrictListAdmin(ModelAdmin):
             try:
                 self.opts.pk.clean(chosen, None)
             except ValidationError as error:
-                raise ParameterRefused(ACTION_CHECKBOX_NAME, "This is no row's id.") from error
+                raise ParameterRefused(
+                    ACTION_CHECKBOX_NAME, "This is not the id of a row."
+                ) from error
         answer: HttpResponse | None = super().response_action(request, queryset)
         return answer
 
@@ -129,14 +131,16 @@ class StrictListAdmin(ModelAdmin):
         known = self._known_parameters(request)
         for name, values in request.GET.lists():
             if name not in known:
-                why = f"The list has no such parameter. It takes {', '.join(known)}."
+                why = f"The list has no such parameter. Known are {', '.join(known)}."
                 raise ParameterRefused(name, why)
             if len(values) > 1:
-                raise ParameterRefused(name, "It is given more than once.")
+                raise ParameterRefused(name, "The parameter is given more than once.")
             if "\0" in values[0]:
-                raise ParameterRefused(name, "It holds the NUL character, which no row can hold.")
+                raise ParameterRefused(
+                    name, "The value holds the NUL character, which no row can hold."
+                )
             if name == PAGE_VAR and not _PAGE_NUMBER.fullmatch(values[0]):
-                raise ParameterRefused(name, "A page is a whole number from 1.")
+                raise ParameterRefused(name, "A page must be a whole number from 1.")
 
     def _known_parameters(self, request: HttpRequest) -> list[str]:
         search = [SEARCH_VAR] if self.get_search_fields(request) else []

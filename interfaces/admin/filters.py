@@ -73,7 +73,9 @@ class ChoiceFilter(_TitledFilter, DropdownFilter):
             return rows
         offered = [option for option, _ in self.lookup_choices]
         if value not in offered:
-            raise ParameterRefused(self.parameter_name, f"It is one of {', '.join(offered)}.")
+            raise ParameterRefused(
+                self.parameter_name, f"The value must be one of {', '.join(offered)}."
+            )
         return self.narrow(rows, value)
 
 
@@ -120,7 +122,7 @@ class PeriodFilter(ChoiceFilter):
             start, end = map(datetime.fromisoformat, value.split(".."))
             if self._is_period(start, end):
                 return start, end
-        why = "It is START..END, as in 2026-11-23T14:00Z..2026-11-23T15:00Z."
+        why = "The value must be START..END, for example 2026-11-23T14:00Z..2026-11-23T15:00Z."
         raise ParameterRefused(self.parameter_name, why)
 
     @staticmethod
@@ -147,7 +149,7 @@ def field_filter(
     `narrow` returns the rows that match a value, in place of the comparison with the field.
     """
     attributes: dict[str, Any] = {
-        "__doc__": f"Rows of one {title or name}.",
+        "__doc__": f"Only rows of one {title or name}.",
         "title": title or name,
         "parameter_name": name,
         "field": field or name,

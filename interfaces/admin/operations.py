@@ -32,7 +32,7 @@ from interfaces.admin.base import ReadOnlyAdmin
 
 MAX_REASON_LENGTH = 2000
 CHANGED_MEANWHILE = (
-    "This changed after you opened the page; nothing was done. Look again, then send it once more."
+    "This row changed after you opened the page; nothing was done. Check it, then submit again."
 )
 
 # Unfold's widgets, which the forms use in place of Django's.
@@ -267,7 +267,7 @@ class OperationsAdmin(ReadOnlyAdmin):
             # A second click waits here for the first, then sees the row that the first has left.
             row = self.lock_row(row)
             if row is None:
-                raise Http404(f"this {self.model._meta.verbose_name} is gone")
+                raise Http404(f"this {self.model._meta.verbose_name} no longer exists")
         return row
 
     def lock_row(self, row: Any) -> Any:

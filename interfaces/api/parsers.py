@@ -48,17 +48,17 @@ class StrictJSONParser(BaseParser):
             raise Refusal(
                 HTTPStatus.BAD_REQUEST,
                 "malformed",
-                "The body names a key twice.",
+                "The body gives a key twice.",
                 [Fault(error.key, "repeated", "This key is given twice.")],
             ) from error
         except ValueError as error:
             raise _malformed(str(error)) from error
         except RecursionError as error:
-            raise _malformed("It is nested too deeply.") from error
+            raise _malformed("The body is nested too deeply.") from error
 
 
 def _no_constant(word: str) -> None:
-    raise _malformed(f"{word} is not JSON.")
+    raise _malformed(f"{word} is not valid JSON.")
 
 
 def _malformed(why: str) -> Refusal:

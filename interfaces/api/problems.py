@@ -91,7 +91,7 @@ def _as_api_exception(error: Exception) -> APIException:
 def _describe(error: APIException) -> Problem:
     if isinstance(error, ValidationError):
         faults = list(_faults_in(error.get_full_details()))
-        detail = "The request is not valid: errors says what to mend."
+        detail = "The request is not valid; `errors` says what is wrong."
         return problem(error.status_code, "invalid", detail, faults)
     faults = list(error.faults) if isinstance(error, Refusal) else []
     return problem(error.status_code, str(error.get_codes()), str(error.detail), faults)

@@ -29,7 +29,7 @@ RETRY_AFTER = OpenApiParameter(
     int,
     OpenApiParameter.HEADER,
     response=[HTTPStatus.TOO_MANY_REQUESTS.value],
-    description="Seconds until the next minute begins, and counting with it.",
+    description="Seconds until the next minute begins and requests are counted from zero.",
 )
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -38,8 +38,9 @@ _IDEMPOTENCY_KEY = OpenApiParameter(
     IDEMPOTENCY_KEY,
     {"type": "string", "pattern": f"^{KEY_PATTERN}$"},
     OpenApiParameter.HEADER,
-    description="Any text that is new for each thing to do. The same request with the same key is "
-    "done once and answered alike for a day; another request with it is refused with 409.",
+    description="Any text, new for each thing to do. The same request with the same key is done "
+    "once; for a day it gets the same answer. A different request with the key is refused with "
+    "409.",
 )
 
 # Code and description of a refusal.
@@ -49,11 +50,11 @@ _Meaning = tuple[str, str]
 _ALWAYS: dict[HTTPStatus, _Meaning] = {
     HTTPStatus.BAD_REQUEST: (
         "invalid",
-        "A parameter or field is unknown, missing or wrong: errors names it.",
+        "A parameter or field is unknown, missing or wrong; `errors` names it.",
     ),
     HTTPStatus.UNAUTHORIZED: (
         "not_authenticated",
-        "There is no API key and no session, or not a valid one.",
+        "There is no valid API key and no valid session.",
     ),
     HTTPStatus.FORBIDDEN: (
         "permission_denied",
@@ -62,15 +63,18 @@ _ALWAYS: dict[HTTPStatus, _Meaning] = {
     HTTPStatus.NOT_FOUND: ("not_found", "There is no such thing in the caller's firms."),
     HTTPStatus.NOT_ACCEPTABLE: (
         "not_acceptable",
-        "The answer is JSON, and Accept asks for something else.",
+        "The answer is JSON, but Accept asks for something else.",
     ),
     HTTPStatus.TOO_MANY_REQUESTS: (
         "throttled",
-        "There were too many requests in this minute: Retry-After says how long it lasts.",
+        "Too many requests in this minute; Retry-After says how long to wait.",
     ),
 }
 _CHANGES: dict[HTTPStatus, _Meaning] = {
-    HTTPStatus.CONFLICT: ("wrong_state", "Its state does not allow this; nothing was changed."),
+    HTTPStatus.CONFLICT: (
+        "wrong_state",
+        "The row's state does not allow this; nothing was changed.",
+    ),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("body_too_large", "The body is too large."),
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: (
         "unsupported_media_type",
@@ -83,23 +87,23 @@ class FaultSerializer(serializers.Serializer[Any]):
     """One thing that is wrong with a request."""
 
     field = serializers.CharField(
-        help_text="What it is about; empty for the request as a whole.", allow_blank=True
+        help_text="The field or parameter; empty for the request as a whole.", allow_blank=True
     )
-    code = serializers.CharField(help_text="For programs; stays the same.")
-    message = serializers.CharField(help_text="For people; may change.")
+    code = serializers.CharField(help_text="For programs; it does not change.")
+    message = serializers.CharField(help_text="For people; it may change.")
 
 
 class ProblemSerializer(serializers.Serializer[Any]):
     """Problem details (RFC 9457): every error has this shape."""
 
-    type = serializers.CharField(help_text="Always about:blank: code tells problems apart.")
+    type = serializers.CharField(help_text="Always about:blank; use `code` to tell problems apart.")
     title = serializers.CharField(help_text="The phrase of the HTTP status.")
     status = serializers.IntegerField(help_text="The HTTP status.")
     detail = serializers.CharField(help_text="What happened, for people.")
     code = serializers.CharField(help_text="What happened, for programs.")
-    correlation_id = serializers.CharField(help_text="Finds the request in the logs.")
+    correlation_id = serializers.CharField(help_text="The id that finds the request in the logs.")
     errors = FaultSerializer(  # type: ignore[assignment]  # DRF collects fields: no clash
-        many=True, help_text="Each fault of the request."
+        many=True, help_text="Every fault of the request."
     )
 
 
@@ -184,7 +188,7 @@ def page_of(row: type[serializers.Serializer[Any]]) -> type[serializers.Serializ
         "__doc__": "A page of a list.",
         "results": row(many=True),
         "next": serializers.CharField(
-            allow_null=True, help_text="The cursor of the next page; null at the end."
+            allow_null=True, help_text="The cursor of the next page; null on the last one."
         ),
     }
     page = type(name, (serializers.Serializer,), fields)
@@ -192,7 +196,7 @@ def page_of(row: type[serializers.Serializer[Any]]) -> type[serializers.Serializ
 
 
 def _refusal(status: HTTPStatus, code: str, meaning: str) -> OpenApiResponse:
-    fault = Fault("colour", "unknown_field", "This is not known here.")
+    fault = Fault("colour", "unknown_field", "This parameter or field is not known here.")
     faults = [fault] if status == HTTPStatus.BAD_REQUEST else []
     example = OpenApiExample(
         status.phrase,

@@ -28,5 +28,5 @@ class SchemaView(SpectacularAPIView):
         for renderer in reversed(self.get_renderers()):
             if renderer.format == wanted:
                 return renderer, renderer.media_type
-        fault = serializers.ErrorDetail("It is json or yaml.", "invalid_choice")
+        fault = serializers.ErrorDetail("The value must be json or yaml.", "invalid_choice")
         raise serializers.ValidationError({"format": [fault]})

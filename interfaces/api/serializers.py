@@ -23,7 +23,9 @@ class StrictSerializer(serializers.Serializer[Any]):
             ValidationError: naming each unknown or wrong field.
         """
         unknown = data.keys() - self.fields.keys() if isinstance(data, Mapping) else set()
-        fault = serializers.ErrorDetail("This is not known here.", "unknown_field")
+        fault = serializers.ErrorDetail(
+            "This parameter or field is not known here.", "unknown_field"
+        )
         faults: dict[str, Any] = {str(name): [fault] for name in sorted(unknown)}
         values = None
         try:
@@ -47,7 +49,7 @@ class QuerySerializer(StrictSerializer):
         """
         repeated = [name for name, values in parameters.lists() if len(values) > 1]
         if repeated:
-            fault = serializers.ErrorDetail("Give this once.", "repeated")
+            fault = serializers.ErrorDetail("Give this only once.", "repeated")
             raise serializers.ValidationError({name: [fault] for name in repeated})
         # A plain dict, because DRF takes an empty value in a QueryDict for a missing one.
         serializer = cls(data=parameters.dict())

@@ -102,7 +102,7 @@ def _refuse_other_firms(batch: NewBatch) -> None:
     own_id = dialects.current().value(Column.UUID, batch.batch_id)
     found = fetch("SELECT firm_id FROM jobs_batch WHERE id = %s", [own_id])
     if any(row[0] != batch.firm_id for row in found):
-        raise ArgumentsInvalid([Fault("batch_id", "taken", "is the id of another batch")])
+        raise ArgumentsInvalid([Fault("batch_id", "taken", "is the id of a different batch")])
 
 
 def leave_batches(settled: Sequence[tuple[int, UUID, Status]]) -> None:

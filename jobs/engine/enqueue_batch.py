@@ -98,7 +98,11 @@ def _faults(callbacks: dict[str, EnqueueSpec], name: object, batch_id: object) -
         fault for event, spec in callbacks.items() for fault in spec_faults(f"on_{event}", spec)
     ]
     faults = faults or [
-        Fault(f"on_{event}.{option}", "conflict", "is not for what is enqueued later")
+        Fault(
+            f"on_{event}.{option}",
+            "conflict",
+            "cannot be combined with jobs that are enqueued later",
+        )
         for event, spec in callbacks.items()
         for option in FOR_THE_FIRST
         if getattr(spec, option) is not None

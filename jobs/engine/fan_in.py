@@ -69,7 +69,7 @@ def _fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) 
         for job_id, child in zip(stored, children, strict=True)
     ]
     if not save_step(claim, name, results):
-        raise LeaseLost(f"job {claim.job_id} belongs to another worker now")
+        raise LeaseLost(f"job {claim.job_id} now belongs to another worker")
     fan_in_id = store_fan_in(then, name)
     _add_members(fan_in_id, then.firm_id, set(stored))
     _fire([fan_in_id])

@@ -43,7 +43,7 @@ def user_id(declared: JobType, user: Any) -> Any:
         fault = Fault("user", "wrong_type", "must be a user, or the id of one")
         raise PayloadInvalid(declared.name, [fault]) from error
     if key is None and not getattr(user, "is_anonymous", False):
-        fault = Fault("user", "not_stored", "is not stored yet: save it first")
+        fault = Fault("user", "not_stored", "is not stored yet: save the user first")
         raise PayloadInvalid(declared.name, [fault])
     # A caller that has the row has read it from the database; an id may be any number.
     if key is not None and not hasattr(user, "pk") and not user_exists(key):
@@ -59,15 +59,15 @@ def _key_of_user(user: Any) -> Any:
     """
     # The field would convert these to a whole number, which may be another user's id.
     if isinstance(user, bool | float | Decimal):
-        raise ValidationError("no user can have this id")
+        raise ValidationError("cannot be a user's id")
     try:
         key = JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
     except TypeError as error:  # UUIDField raises it for what is neither text nor a number
-        raise ValidationError("no user can have this id") from error
+        raise ValidationError("cannot be a user's id") from error
     # A query with such a key would raise an error.
     beyond = isinstance(key, int) and not -MOST_ID <= key <= MOST_ID
     if beyond or (isinstance(key, str) and any(text_faults("user", key))):
-        raise ValidationError("no user can have this id")
+        raise ValidationError("cannot be a user's id")
     return key
 
 
@@ -124,7 +124,7 @@ def refuse_other_firm(firm: Firm | int | None, own_id: int) -> None:
         ArgumentsInvalid: it is another one.
     """
     if firm is not None and getattr(firm, "pk", firm) != own_id:
-        message = "must be the job's own: for another one call jobs.queue.enqueue(…, firm=…)"
+        message = "must be the job's own firm: for another firm call jobs.queue.enqueue(…, firm=…)"
         raise ArgumentsInvalid([Fault("firm", "not_possible", message)])
 
 
@@ -139,5 +139,5 @@ def _time_faults(job: NewJob) -> list[Fault]:
         if moment is not None:
             faults += moment_faults(name, moment)
     if not faults and job.run_at and job.expires_at and job.run_at >= job.expires_at:
-        faults.append(Fault("at", "after_expiry", "the job expires before"))
+        faults.append(Fault("at", "after_expiry", "the job expires before this time"))
     return faults

@@ -99,7 +99,7 @@ def _plain_fields(*args: Any, **fields: Any) -> dict[str, Any]:
     A value that cannot be JSON stays as it is: the queue refuses it, and names its path.
     """
     if args:
-        raise TypeError("a payload's fields are given by name")
+        raise TypeError("give a payload's fields by name")
     try:
         plain: dict[str, Any] = to_jsonable_python(fields)
     except ValueError:

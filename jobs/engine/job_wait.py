@@ -99,7 +99,9 @@ def _read_if_settled(job_id: UUID) -> JobQueue | None:
     if job.status in TERMINAL:
         return job
     if connection.in_atomic_block:
-        raise WrongPlace("a transaction cannot see the job change: wait after the commit")
+        raise WrongPlace(
+            "inside a transaction the job's change cannot be seen: wait after the commit"
+        )
     return None
 
 
@@ -119,7 +121,7 @@ def read_job(job_id: UUID) -> JobQueue:
     rows = JobQueue.objects.unscoped("an id just given by the engine")
     row: JobQueue | None = reading(lambda: rows.filter(pk=job_id).first())
     if row is None:
-        raise UnknownJob(f"job {job_id} is deleted")
+        raise UnknownJob(f"job {job_id} was deleted")
     return row
 
 

@@ -148,7 +148,7 @@ def derive(declared: JobType, option: str, model: JobPayload) -> Any:
     except (PayloadInvalid, DatabaseError):
         raise
     except Exception as error:
-        message = f"cannot be made of this payload: its function raised {type(error).__name__}"
+        message = f"cannot be derived from this payload: its function raised {type(error).__name__}"
         raise PayloadInvalid(declared.name, [Fault(option, "function_failed", message)]) from error
 
 
@@ -205,7 +205,7 @@ def _key_of_payload(declared: JobType, model: JobPayload) -> str:
 
 def _on_conflict(declared: JobType, spec: EnqueueSpec, key: str | None) -> OnConflict:
     if key is None:
-        message = "needs an idempotency key: without one nothing conflicts"
+        message = "needs an idempotency key: without one there is no conflict"
         raise PayloadInvalid(declared.name, [Fault("on_conflict", "conflict", message)])
     try:
         return OnConflict(spec.on_conflict or "")
@@ -217,7 +217,7 @@ def _on_conflict(declared: JobType, spec: EnqueueSpec, key: str | None) -> OnCon
 def _max_wait(declared: JobType, spec: EnqueueSpec) -> float:
     seconds = _seconds(declared, "max_wait", 0 if spec.max_wait is None else spec.max_wait)
     if spec.on_conflict != "debounce":
-        fault = Fault("max_wait", "conflict", "is for on_conflict='debounce'")
+        fault = Fault("max_wait", "conflict", "is only for on_conflict='debounce'")
     elif not 0 < seconds <= LONGEST_WAIT_SECONDS:
         fault = Fault("max_wait", "out_of_range", SPAN_RANGE)
     else:

@@ -15,7 +15,7 @@ from jobs.engine.transition import Transition
 from jobs.states import AttemptEnd, Status
 
 BATCH = 200
-LOST_ANSWER = "the answer to its claim was lost"
+LOST_ANSWER = "the answer to the claim was lost"
 
 
 def release(claims: Sequence[Claim], reason: str) -> list[UUID]:

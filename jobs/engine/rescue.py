@@ -37,11 +37,12 @@ from jobs.states import AttemptEnd, Status
 STALE_MESSAGE = "Job timed out (stale claim)"
 STALE = Failure("WorkerDied", STALE_MESSAGE)
 WORKER_DIED = replace(
-    STALE, message="its worker died, or was silent for a whole lease, while the handler ran"
+    STALE,
+    message="the worker died, or sent no heartbeat for a whole lease, while the handler was running",
 )
-NOT_STARTED = Failure("NotStarted", "its worker died first")
+NOT_STARTED = Failure("NotStarted", "the worker died before the handler started")
 # The handler had not started, or had ended without its outcome being stored.
-NOT_RUNNING = Failure("NotRunning", "its worker died while it was not running")
+NOT_RUNNING = Failure("NotRunning", "the worker died while the handler was not running")
 # Rows that another transaction has locked are tried again for this long: the dead worker's last
 # statement may still be under way at the server.
 LOCKED_SECONDS = 1.0

@@ -139,7 +139,7 @@ def complete(claim: Claim, outcome: Completed, *, ran_seconds: float) -> Release
         if not dialects.current().is_lock_timeout(error):
             raise
         raise LeaseLost(
-            f"another transaction keeps job {claim.job_id} locked: nothing was written"
+            f"another transaction has locked job {claim.job_id}: nothing was written"
         ) from error
     database.on_commit(lambda: _completed_by_handlers.update({id(claim): claim}))
     return released
@@ -157,12 +157,14 @@ def _complete(settlement: Settlement) -> ReleasedCapacity:
         [dialect.value(Column.UUID, claim.job_id), claim.lease_token],
     )
     if not rows:
-        raise LeaseLost(f"job {claim.job_id} is no longer this attempt's: nothing was written")
+        raise LeaseLost(
+            f"job {claim.job_id} no longer belongs to this attempt: nothing was written"
+        )
     asked_to_stop, is_same_transaction = rows[0]
     if not is_same_transaction:
         # Fatal, because another attempt could repeat what a COMMIT has stored.
         raise Fatal(
-            "the handler ended the transaction of ctx.transaction() itself (COMMIT or ROLLBACK): "
+            "the handler itself ended the transaction of ctx.transaction() (COMMIT or ROLLBACK): "
             "what it wrote before may be lost"
         )
     if asked_to_stop:
@@ -185,7 +187,9 @@ def _settle_alone(settlement: Settlement) -> SettleReport:
     try:
         return _settle_unlocked([settlement], again=False)
     except (DataError, IntegrityError) as error:
-        failure = Failure(type(error).__name__, "the database refused the outcome of this job")
+        failure = Failure(
+            type(error).__name__, "the database refused to store the outcome of this job"
+        )
         declared = registry.find(settlement.claim.job_type)
         to_review = declared is None or declared.dead_letter
         refused = settlement._replace(

@@ -43,7 +43,7 @@ def acquire_lock(
     if holder_id is not None:
         faults += key_faults("holder_id", holder_id)
         if str(holder_id).startswith(JOB_HOLDER):
-            message = f"must not begin with {JOB_HOLDER}, which names jobs"
+            message = f"must not begin with {JOB_HOLDER}: that prefix is for jobs"
             faults.append(Fault("holder_id", "reserved", message))
     if faults:
         raise LockInvalid(faults)

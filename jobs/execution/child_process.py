@@ -51,6 +51,6 @@ def end_if_forked(process: int, error: BaseException | None = None) -> None:
     # Not by way of sys.stderr, whose lock another thread may have held at the fork.
     with contextlib.suppress(BaseException):
         raised = "".join(traceback.format_exception_only(error))
-        text = f"a process that a handler forked ends with {raised}"
+        text = f"a process that a handler forked ended with {raised}"
         os.write(2, text.encode(errors="backslashreplace"))
     os._exit(1)

@@ -66,10 +66,10 @@ from jobs.states import DeadReason
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
 
 UNAWAITED = (
-    "its handler returned a coroutine, which nobody awaits: what @job decorates must be an async def"
-    " itself, not a plain function around one"
+    "the handler returned a coroutine that nobody awaits: declare the function under @job with "
+    "async def, do not wrap it in a plain function"
 )
-LEASE_STOOD = "The handler raised LeaseLost itself, though the job was still this worker's."
+LEASE_STOOD = "The handler itself raised LeaseLost, although the job still belonged to this worker."
 UNKNOWN_FIRST_DELAY_SECONDS = 5.0
 UNKNOWN_MAX_DELAY_SECONDS = 300.0
 
@@ -209,7 +209,7 @@ def _run(
 
 def _require_owner(claim: Claim) -> None:
     if (gone := gone_owner(claim)) is not None:
-        raise Fatal(f"{gone} is gone")
+        raise Fatal(f"{gone} no longer exists")
 
 
 def _outcome_of(
@@ -242,7 +242,7 @@ def _outcome_of(
                 # Raised asynchronously, by class alone.
                 error.args = _timeout(claim).args
     except BaseException as odd:  # noqa: BLE001 - the code of an error's class may raise anything
-        note = f"What it asks of the queue cannot be read: {message_of(odd)}"
+        note = f"The handler's request to the queue cannot be read: {message_of(odd)}"
         with suppress(BaseException):
             error.add_note(note)
     failure = _with_note(failure_of(error, claim.job_type), note)

@@ -48,7 +48,7 @@ SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
 SHORT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 
 ATTEMPTS = Counter(
-    "mailroom_attempts", "Attempts this process finished", ["category", "job_type", "outcome"]
+    "mailroom_attempts", "Attempts that this process finished", ["category", "job_type", "outcome"]
 )
 
 
@@ -73,16 +73,20 @@ RUN_SECONDS = BatchHistogram(
 WAIT_SECONDS = BatchHistogram(
     "mailroom_wait_seconds", "From due to claimed", ["category", "job_type"], buckets=SECONDS
 )
-RESCUED = Counter("mailroom_rescued_jobs", "Jobs taken back from dead workers")
+RESCUED = Counter("mailroom_rescued_jobs", "Jobs rescued from dead workers")
 STALE = Counter(
-    "mailroom_stale_attempts", "Outcomes dropped: the job was another's by then", ["category"]
+    "mailroom_stale_attempts",
+    "Outcomes dropped because the job no longer belonged to this attempt",
+    ["category"],
 )
 BREAKER_OPENINGS = Counter(
-    "mailroom_breaker_openings", "Times a circuit breaker opened", ["job_type"]
+    "mailroom_breaker_openings", "Times that a circuit breaker opened", ["job_type"]
 )
 CLAIM_SECONDS = Histogram("mailroom_claim_seconds", "How long claims took", buckets=SHORT_SECONDS)
 SETTLE_SECONDS = Histogram(
-    "mailroom_settle_seconds", "How long writing a batch of outcomes took", buckets=SHORT_SECONDS
+    "mailroom_settle_seconds",
+    "How long it took to store a batch of outcomes",
+    buckets=SHORT_SECONDS,
 )
 
 

@@ -38,9 +38,7 @@ def bulk_subcommand(
             type=UUID,
             help=f"the id of a {noun}; may be repeated",
         ),
-        argument(
-            "--all", action="store_true", help="all on which the operation is possible"
-        ),
+        argument("--all", action="store_true", help="all on which the operation is possible"),
         *own,
         argument("--reason", default="", help="why; kept in the audit log; required for a discard"),
         argument("--start", action="store_true", help="start the run; without this, only count"),
@@ -105,9 +103,7 @@ def _selection(options: Options, filters: Mapping[str, str]) -> Selection:
 def _counted(operation: BulkOperation, totals: Totals) -> Result:
     def show(command: JsonCommand) -> None:
         word = operation.replace("_", " ")
-        command.stdout.write(
-            f"{word}: {totals.count:,}. Nothing was done: add --start to do it."
-        )
+        command.stdout.write(f"{word}: {totals.count:,}. Nothing was done: add --start to do it.")
         rows: list[Any] = [(one.count, one.job_type, one.in_words) for one in totals.causes]
         if rows:
             command.table("", ["Count", "Type", "Cause"], rows)

@@ -45,7 +45,7 @@ def edit(
     """
     row = get_for_update(JobQueue, job)
     if row.status != Status.PENDING:
-        raise WrongState(f"job {row.pk} is {row.status}: only a pending job can be edited")
+        raise WrongState(f"job {row.pk} cannot be edited: it is {row.status}, not pending")
     _check(row, priority, scheduled_at, run_now=run_now, has_payload=payload is not None)
     columns: dict[str, Any] = {}
     if priority is not None:

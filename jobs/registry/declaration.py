@@ -143,8 +143,8 @@ def _check_functions(job_type: JobType) -> None:
         job_type.handler
     ):
         raise TypeError(
-            f"{job_type.name}: {qualified_name(job_type.handler)} is a generator, and would never"
-            " run: it must return its result, without `yield`"
+            f"{job_type.name}: {qualified_name(job_type.handler)} is a generator and would never "
+            "run: return the result, without `yield`"
         )
 
 
@@ -159,7 +159,7 @@ def _check_names(job_type: JobType) -> None:
         if not is_name(getattr(job_type, option), most):
             raise ValueError(f"{job_type.name}: {option} must have 1 to {most} {_CHARACTERS}")
     if job_type.version in job_type.upcasters:
-        raise ValueError(f"{job_type.name}: an upcaster from the current version")
+        raise ValueError(f"{job_type.name}: an upcaster must not read the current version")
 
 
 def is_name(text: str, most: int) -> bool:
@@ -193,7 +193,7 @@ def _check_numbers(job_type: JobType) -> None:
 
 def _check_keys(job_type: JobType) -> None:
     if job_type.unique_for is not None and job_type.once_only:
-        raise ValueError(f"{job_type.name}: once_only is for ever: leave out unique_for")
+        raise ValueError(f"{job_type.name}: once_only keeps the key for ever: leave out unique_for")
     if job_type.lock_counted_by not in (CountedBy.FIRM, CountedBy.ALL_FIRMS):
         raise ValueError(f"{job_type.name}: lock_counted_by must be firm or all_firms")
 

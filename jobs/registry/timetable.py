@@ -87,7 +87,7 @@ class Timetable:
             return start + timedelta(seconds=self.interval_seconds) * steps
         for slot in self._slots_after(moment):
             return slot
-        raise TimetableInvalid("cron", "names no day that ever comes")
+        raise TimetableInvalid("cron", "names a day that never comes")
 
     def latest(self, first: datetime, now: datetime) -> datetime:
         """Return the last slot that is not after `now`; `first` is a slot, and not after it."""

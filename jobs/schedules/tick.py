@@ -190,7 +190,7 @@ def _run(schedule: Schedule, now: datetime) -> SlotResult:
         return SlotResult(str(schedule.pk), schedule.job_type, slot)
     jobs, error = _enqueue_slot(schedule, slot)
     if not advance(schedule, following, ran=not error, error=error):
-        raise RuntimeError(f"schedule {schedule.pk} was advanced by somebody who did not lock it")
+        raise RuntimeError(f"schedule {schedule.pk} was advanced by somebody who had not locked it")
     return SlotResult(str(schedule.pk), schedule.job_type, slot, jobs, error)
 
 
@@ -257,10 +257,10 @@ def _members(schedule: Schedule) -> Iterator[Member]:
         case ScheduleTarget.EVERY_MEMBER:
             group = find_group(schedule.group_name)
             if group is None:
-                raise ValueError(f"no group {schedule.group_name!r} is registered here")
+                raise ValueError(f"the group {schedule.group_name!r} is not registered here")
             for member in group.resolver(GroupRequest(own, schedule.job_type, schedule.payload)):
                 if own is not None and member.firm_id != own:
-                    raise ValueError(f"group {group.name} named a member of another firm")
+                    raise ValueError(f"group {group.name} returned a member of another firm")
                 yield member
 
 

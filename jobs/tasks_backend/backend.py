@@ -128,6 +128,6 @@ def _require_own_name(task: Task[..., Any]) -> None:
         if isinstance(found, Task) and found.func is task.func:
             return
     raise InvalidTask(
-        f"{task.module_path} is not this task, and that is where a worker looks for it:"
-        f" name the task as its function, {task.func.__name__}"
+        f"a worker would not find this task at {task.module_path}: give the task the name of its "
+        f"function, {task.func.__name__}"
     )

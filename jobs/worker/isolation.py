@@ -90,7 +90,7 @@ def decode_outcome(answer: bytes) -> Outcome:
         case {"outcome": str(kind), "fields": fields} if kind in _OUTCOMES:
             outcome: Outcome = _OUTCOMES[kind].validate_python(fields)
             return outcome
-    raise ValueError("no outcome")
+    raise ValueError("the isolated process returned no outcome")
 
 
 class ProcessDied(Exception):
@@ -120,7 +120,7 @@ class IsolatedProcess:
                 )
             except OSError as error:
                 self._connection.close()
-                raise ProcessDied(f"no process to be had: {error.strerror}") from error
+                raise ProcessDied(f"no process could be started: {error.strerror}") from error
 
     @property
     def alive(self) -> bool:
@@ -193,7 +193,7 @@ class IsolatedProcess:
 
 def _cause(code: int) -> str:
     if code == EXIT_OUT_OF_MEMORY:
-        return f"out of memory, of which it may have {isolated_memory_mb()} MB"
+        return f"out of memory; its limit is {isolated_memory_mb()} MB"
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
     return f"exit code {code}"

@@ -27,6 +27,7 @@ def _end(code: int) -> None:
     # A handler may have left the logging broken, too.
     with suppress(Exception):
         logging.getLogger("jobs").warning(
-            "the worker's process does not wait for a thread, or an exit hook, that a handler left behind"
+            "a handler left a thread or an exit hook behind; the worker's process does not "
+            "wait for it"
         )
     os._exit(code)

@@ -28,7 +28,10 @@ DATA_VERSION_SECONDS = 0.1
 # finds them.
 RECHECK_SECONDS = NOTIFY_INTERVAL_SECONDS * 1.2
 
-MEND = "set LISTEN_DATABASE_URL to an address past the pooler, or to off: until then, jobs are polled for"
+MEND = (
+    "LISTEN goes through a pooler, so jobs are only found by polling. Set LISTEN_DATABASE_URL to "
+    "a direct address, or to off"
+)
 
 
 class Listener:

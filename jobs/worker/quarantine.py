@@ -86,7 +86,7 @@ class Quarantine:
                 if claim is None:
                     return
                 if time.monotonic() - claim.claimed_at > LONGEST_WAIT_SECONDS:
-                    release(claim, Released("its process had to start first"))
+                    release(claim, Released("the isolated process had to start first"))
                 elif self._notes.record_before_start([claim]):
                     run(claim, process)
                 else:
@@ -95,7 +95,10 @@ class Quarantine:
             emit(Event.ISOLATION_FAILED, cause=str(death))
             with self._take() as claim:
                 if claim is not None:
-                    release(claim, Released("its process did not start", NO_PROCESS_DELAY_SECONDS))
+                    release(
+                        claim,
+                        Released("the isolated process did not start", NO_PROCESS_DELAY_SECONDS),
+                    )
         finally:
             with self._lock:
                 self._running -= 1

@@ -20,7 +20,7 @@ from jobs.worker.threads import Batch, Runner, StopReason
 INTERRUPT_SECONDS = 10.0
 # Shorter jobs go from claimed to completed directly: one write less.
 PROCESSING_AFTER_SECONDS = 0.05
-BLOCKED = "kept the event loop from turning: await in it, or declare it with def"
+BLOCKED = "the handler blocked the event loop: use await in it, or declare it with def"
 
 
 class StartNotes:

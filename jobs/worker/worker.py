@@ -205,7 +205,7 @@ class WorkerLoop:
         self._give_back_at = now + GIVE_BACK_SECONDS
         overdue = self._pool.take_overdue()
         if overdue:
-            self._release(overdue, "others may begin it sooner")
+            self._release(overdue, "another worker may start it sooner")
 
     def _shut_down(self) -> None:
         """Release unstarted jobs, let running ones finish, release the rest, and deregister."""

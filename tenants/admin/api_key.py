@@ -15,7 +15,7 @@ from tenants.models import ApiKey, Role
 from tenants.users import sign_in_field
 
 STATE_LABELS = {"valid": "success", "expired": "warning", "revoked": "default"}
-REVOKED_ALREADY = "This key was revoked already."
+REVOKED_ALREADY = "This key has already been revoked."
 
 
 def _state(key: ApiKey) -> str:
@@ -41,7 +41,8 @@ class ApiKeyAdmin(TenantOperationsAdmin):
             icon="key_off",
             variant="danger",
             role=Role.ADMIN,
-            effect="Whoever uses the key is refused from now on. It cannot be made valid again.",
+            effect="Requests with this key are refused from now on. A revoked key cannot be made "
+            "valid again.",
             obstacle=lambda key: REVOKED_ALREADY if key.revoked_at else "",
             perform=_revoke,
             report=lambda key: f"Revoked {key.prefix}.",

@@ -42,7 +42,7 @@ class AuditEntryAdmin(TenantAdmin):
     list_select_related = ("firm",)
     search_fields = ("target_id",)
     search = staticmethod(_search)
-    search_help_text = "Id of what was acted on, who acted, the act, or a correlation id"
+    search_help_text = "Id of the row, actor, operation, or correlation id"
     ordering = ("-id",)
     fields = (
         "done",

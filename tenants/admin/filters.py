@@ -29,7 +29,7 @@ class FirmFilter(TermFilter):
         slug = self.value()
         self._firm = Firm.objects.filter(slug=slug.strip()).first() if slug else None
         if slug and (self._firm is None or not require_scope("Firm").allows(self._firm.pk)):
-            raise ParameterRefused(self.parameter_name, "No firm that you see has this slug.")
+            raise ParameterRefused(self.parameter_name, "You see no firm with this slug.")
 
     def has_output(self) -> bool:
         """Hide the filter from members of a single firm."""

@@ -29,28 +29,28 @@ class LimitsForm(ReasonForm):
 
     active = forms.BooleanField(
         required=False,
-        help_text="While it is off, the firm's jobs and schedules wait, and its members are "
-        "kept out.",
+        help_text="While a firm is not active, its jobs and schedules wait, and its members "
+        "cannot use the service.",
     )
     weight = forms.FloatField(
         min_value=MIN_WEIGHT,
         max_value=MAX_WEIGHT,
         widget=forms.TextInput(attrs={"inputmode": "decimal"}),
-        help_text="Its share of the workers' turns: 2 gets twice as many as 1.",
+        help_text="The firm's share of the workers: weight 2 gets twice as many jobs as weight 1.",
     )
     running_cap = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=MAX_CAP,
-        label="Running at once, at most",
-        help_text="Empty means no limit.",
+        label="Jobs running at once, at most",
+        help_text="Leave empty for no limit.",
     )
     retention_days = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=MAX_RETENTION_DAYS,
-        label="Days that finished jobs are kept",
-        help_text="Empty means as everywhere (JOB_RETENTION_DAYS).",
+        label="Keep finished jobs for this many days",
+        help_text="Leave empty for the general setting (JOB_RETENTION_DAYS).",
     )
     field_order = [*LIMITS, "reason"]
 
@@ -65,12 +65,12 @@ def _limits(firm: Firm) -> dict[str, Any]:
 
 def _change_limits(firm: Firm, *, reason: str, by: Actor, **limits: Any) -> None:
     if firm.is_system and not limits["active"]:
-        message = "The system firm's jobs keep the queue in order: it stays active."
+        message = "The system firm must stay active: its jobs maintain the queue."
         raise OperationRefused(message, field="active", status=HTTPStatus.BAD_REQUEST)
     before = _limits(firm)
     after = {name: value for name, value in limits.items() if value != before[name]}
     if not after:
-        raise OperationRefused("Nothing is different.", status=HTTPStatus.BAD_REQUEST)
+        raise OperationRefused("Nothing was changed in the form.", status=HTTPStatus.BAD_REQUEST)
     for name, value in after.items():
         setattr(firm, name, value)
     firm.save(update_fields=list(after))
@@ -92,7 +92,7 @@ def _state(firm: Firm) -> str:
 def _limits_in_words(firm: Firm) -> str:
     cap = "no cap" if firm.running_cap is None else f"at most {firm.running_cap:,} running"
     days = firm.retention_days
-    kept = "as long as everywhere" if days is None else f"for {days:,} days"
+    kept = "as long as the general setting" if days is None else f"for {days:,} days"
     return f"{firm.name}: {_state(firm)}, weight {firm.weight:g}, {cap}, jobs kept {kept}."
 
 
@@ -107,7 +107,7 @@ class FirmAdmin(TenantOperationsAdmin):
             icon="tune",
             variant="primary",
             form=LimitsForm,
-            effect="Holds for every job that starts from now on; what runs goes on to its end.",
+            effect="Applies to every job that starts from now on. Running jobs go on to their end.",
             seen=lambda firm: str(_limits(firm)),
             perform=_change_limits,
             report=_limits_in_words,
@@ -116,7 +116,7 @@ class FirmAdmin(TenantOperationsAdmin):
     list_display = ("name", "slug", "state", "weight", "running_cap", "retention_days")
     list_filter = (ActiveFilter,)
     search_fields = ("name", "slug__exact")
-    search_help_text = "Part of the name, or slug"
+    search_help_text = "Part of the name, or the slug"
     ordering = ("slug",)
     state = column("State", _state, label={"active": "success", "inactive": "warning"})
     fields = ("name", "slug", "active", "weight", "running_cap", "retention_days", "created_at")

@@ -57,7 +57,7 @@ class FirmChoiceForm(OperationForm):
             return None
         firm = Firm.objects.filter(slug=slug).first()
         if firm is None and not everywhere:
-            self.add_error("firm", "No firm has this slug.")
+            self.add_error("firm", "There is no firm with this slug.")
         return firm
 
 

@@ -18,6 +18,6 @@ class MembershipAdmin(TenantAdmin):
     list_filter = (RoleFilter,)
     list_select_related = ("user", "firm")
     search_fields = (f"user__{sign_in_field()}",)
-    search_help_text = "Name that the user signs in with"
+    search_help_text = "The user's sign-in name"
     ordering = ("firm", "role", "id")
     fields = ("user", "firm", "role", "created_at")

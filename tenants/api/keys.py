@@ -84,13 +84,13 @@ def issue(
 def _check_role(user: AbstractBaseUser, firm: Firm, role: Role) -> None:
     if _is_platform_staff(user):
         if firm.slug == SYSTEM_SLUG and role != Role.ADMIN:
-            raise RoleTooLow("a key to every firm has the role admin")
+            raise RoleTooLow("a key for every firm needs the role admin")
         return
     member = Membership.objects.filter(firm=firm, user_id=user.pk).first()
     if member is None:
         raise RoleTooHigh(f"{user.get_username()} is not a member of {firm.slug}")
     if not Role(member.role).includes(role):
-        raise RoleTooHigh(f"{user.get_username()} is only {member.role} of {firm.slug}")
+        raise RoleTooHigh(f"{user.get_username()} only has the role {member.role} in {firm.slug}")
 
 
 def _is_platform_staff(user: AbstractBaseUser) -> bool:

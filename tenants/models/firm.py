@@ -26,7 +26,7 @@ class FirmManager(models.Manager["Firm"]):
         """
         firm = self.filter(slug=slug).first()
         if firm is None:
-            raise UnknownFirm(f"no firm has the slug {slug!r}")
+            raise UnknownFirm(f"there is no firm with the slug {slug!r}")
         return firm
 
     def system(self) -> Firm:

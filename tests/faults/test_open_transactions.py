@@ -281,7 +281,7 @@ def test_a_claim_that_is_locked_when_it_is_given_back_is_not_forgotten(queue: Sc
     loop = worker_loop()
     locked, other = take(2, worker_id=loop.state.worker_id)
     with open_transaction(queue.firm, lambda: cancel(locked.job_id)):
-        loop._release([locked, other], "others may begin it sooner")
+        loop._release([locked, other], "another worker may start it sooner")
         assert row(other.job_id).status == Status.PENDING
         assert row(locked.job_id).status == Status.CLAIMED
     loop.run()

@@ -279,7 +279,9 @@ def test_what_cannot_work_ends_by_name(shop: Shop) -> None:
     assert "jobs_worker" in said
     (shop.folder / "jobs").mkdir()
     (shop.folder / "jobs" / "__init__.py").touch()
-    assert f"{shop.folder / 'jobs'} hides the package 'jobs'" in shop.manage("check", exit_code=1)
+    assert f"{shop.folder / 'jobs'} hides the queue's package 'jobs'" in shop.manage(
+        "check", exit_code=1
+    )
 
 
 def test_the_install_page_has_these_steps() -> None:

@@ -76,7 +76,7 @@ class JobCalls:
         self._refuse_in_loop("afirm()")
         firm = Firm.objects.filter(pk=self._claim.firm_id).first()
         if firm is None:
-            raise Fatal(f"firm {self._claim.firm_id} is gone")
+            raise Fatal(f"firm {self._claim.firm_id} no longer exists")
         return firm
 
     @property
@@ -181,7 +181,7 @@ class JobCalls:
         if inspect.iscoroutine(result):
             result.close()
             raise TypeError(
-                "step() takes no async function: use await ctx.astep(…) in an async one"
+                "step() cannot run an async function: use await ctx.astep(…) in an async handler"
             )
         return self._save_step(name, result, began)
 
@@ -192,7 +192,9 @@ class JobCalls:
         stored = find_step(self._claim, name)
         if stored is None and (refused := unstorable_return(function)) is not None:
             # Refused before the call, because what the function does cannot be undone.
-            raise Fatal(f"step {name!r} is declared to return {refused.__name__}: not storable")
+            raise Fatal(
+                f"step {name!r} is declared to return {refused.__name__}, which cannot be stored"
+            )
         return stored
 
     def _save_step(self, name: str, result: object, began: float) -> Any:
@@ -292,4 +294,4 @@ class JobCalls:
             raise WrongPlace(f"this would block the event loop: use await ctx.{twin}")
 
     def _lost(self) -> LeaseLost:
-        return LeaseLost(f"job {self.job_id} is no longer this attempt's")
+        return LeaseLost(f"job {self.job_id} no longer belongs to this attempt")

@@ -83,7 +83,9 @@ class JobContext(JobCalls):
         It runs on one of the few threads, and rolls back if the handler is stopped in the meantime.
         """
         if inspect.iscoroutinefunction(function):
-            raise TypeError("run_in_transaction() takes a plain function: nothing is awaited in it")
+            raise TypeError(
+                "run_in_transaction() takes a plain function, because nothing can be awaited in it"
+            )
         given_up = Event()
 
         def work() -> T:

@@ -157,7 +157,7 @@ def _run(claim: Claim, seconds: float, scratch: Path) -> dict[str, Any]:
             report |= {"outcome": "completed", "result": redact_secrets(completed[0])}
     except DatabaseError:
         # The handler left the transaction aborted: nothing can be read in it.
-        report["log"].append("The transaction was aborted: its writes cannot be listed.")
+        report["log"].append("The transaction was aborted, so its writes cannot be listed.")
     return report
 
 
@@ -187,7 +187,7 @@ _timed_out: list[bool] = []
 
 def _time_out(*_: Any) -> None:
     _timed_out.append(True)
-    raise JobTimeout("the rehearsal's time is over")
+    raise JobTimeout("the rehearsal's time is up")
 
 
 def _run_on_commit() -> None:
@@ -204,7 +204,9 @@ def _run_on_commit() -> None:
 def _described(outcome: Outcome | None) -> dict[str, Any]:
     report: dict[str, Any] = {"result": None, "delay_seconds": None, "error": None}
     if outcome is None:
-        message = "its time was over before it ended; what follows is what it did until then"
+        message = (
+            "the rehearsal's time was up before the handler ended; below is what it did until then"
+        )
         return {**report, "outcome": UNFINISHED, "error": _error("JobTimeout", message)}
     report["outcome"] = OUTCOMES[type(outcome).__name__]
     match outcome:

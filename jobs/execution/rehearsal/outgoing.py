@@ -48,7 +48,7 @@ class OutgoingCalls:
             CallBlocked: always.
         """
         self.add(kind, target)
-        raise CallBlocked(f"a rehearsal makes no calls: {kind} {target}")
+        raise CallBlocked(f"calls are blocked in a rehearsal: {kind} {target}")
 
     def listed(self) -> list[dict[str, Any]]:
         """Return the calls with how often each was tried."""

@@ -39,7 +39,9 @@ def run_statement(
     """
     text = sql if isinstance(sql, str) else ""
     if _ENDS_TRANSACTION.match(text):
-        raise WrongPlace("a rehearsal is one transaction: the handler may not begin or end it")
+        raise WrongPlace(
+            "a rehearsal runs in one transaction, so the handler may not begin or end one"
+        )
     if any(connection.savepoint_ids) or _SAVEPOINT.match(text):
         return execute(sql, params, many, context)
     if connection.needs_rollback:

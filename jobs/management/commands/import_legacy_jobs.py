@@ -126,10 +126,8 @@ class Command(JsonCommand):
             report = import_legacy_jobs(spec, by=operator())
         if report.left_in_queue:
             self.stderr.write(
-
-                    f"Jobs wait in {report.left_in_queue} as pickles, which are not imported: let "
-                    "the older system finish them."
-
+                f"Jobs wait in {report.left_in_queue} as pickles, which are not imported: let "
+                "the older system finish them."
             )
         if json:
             self.emit(report.as_json())

@@ -27,8 +27,8 @@ class Command(JsonCommand):
     """Creates an API key and shows it once."""
 
     help = (
-        "Make an API key for a member of a firm, or for platform staff: theirs to the firm"
-        " `system` is one to every firm. It is shown once and stored hashed."
+        "Create an API key for a member of a firm. Platform staff may have one for the firm "
+        "`system`, which is valid for every firm. The key is shown once and stored hashed."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -38,14 +38,15 @@ class Command(JsonCommand):
             "--expires-days",
             type=_days,
             metavar="N",
-            help=f"days it is valid, at most {MAX_DAYS}; else until it is revoked",
+            help=f"days that the key is valid, at most {MAX_DAYS}; without this, until it is "
+            "revoked",
         )
 
     def handle(self, *_: Any, email: str, firm: str, role: str, **options: Any) -> None:
         """Create the key; refuse a role above the user's own."""
         user = find_users(email).first()
         if user is None:
-            raise NotFound(f"no user goes by the name {email!r}: create_user makes members")
+            raise NotFound(f"there is no user named {email!r}: create_user creates members")
         days = options["expires_days"]
         try:
             text, key = keys.issue(
@@ -71,4 +72,4 @@ class Command(JsonCommand):
             )
         else:
             self.stdout.write(text)
-            self.stderr.write("Keep it now: it is not shown again.")
+            self.stderr.write("Store it now: it will not be shown again.")

@@ -23,7 +23,7 @@ from tenants.users import email_field, find_users, sign_in_field
 class Command(JsonCommand):
     """Creates a user, or adds an existing one to a firm."""
 
-    help = "Create a user and make it a member of a firm."
+    help = "Create a user, if there is none yet, and make the user a member of a firm."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare address, firm, role and the variable that holds the password."""
@@ -32,7 +32,7 @@ class Command(JsonCommand):
             "--password-env",
             required=True,
             metavar="VAR",
-            help="environment variable that holds the password",
+            help="the environment variable that holds the password",
         )
 
     def handle(self, *_: Any, email: str, firm: str, role: str, **options: Any) -> None:
@@ -48,7 +48,7 @@ class Command(JsonCommand):
         if options["json"]:
             self.emit({"id": user.pk, "email": email, "firm": owner.slug, "role": role})
         else:
-            self.stdout.write(f"{email} is now {role} of {owner.name}.")
+            self.stdout.write(f"{email} now has the role {role} in {owner.name}.")
 
     def _user(self, email: str, password_env: str) -> AbstractBaseUser:
         """Return the user with this address, creating it with the given password."""
@@ -58,7 +58,7 @@ class Command(JsonCommand):
         # The caller names the variable, so config.env cannot know it.
         password = os.environ.get(password_env, "")
         if not password:
-            raise Refused(f"environment variable {password_env} is empty")
+            raise Refused(f"the environment variable {password_env} is empty")
         try:
             validate_password(password)
         except ValidationError as error:

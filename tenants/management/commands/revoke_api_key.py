@@ -14,17 +14,17 @@ from tenants.cli import operator
 class Command(JsonCommand):
     """Revokes an API key for good."""
 
-    help = "Withdraw an API key."
+    help = "Revoke an API key."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the key's prefix, which is no secret."""
-        parser.add_argument("prefix", help="what stands between the first two underscores")
+        parser.add_argument("prefix", help="the key's part between its first two underscores")
 
     def handle(self, *_: Any, prefix: str, json: bool, **__: Any) -> None:
         """Revoke the key."""
         revoked = keys.revoke(prefix, by=operator())
         if not revoked:
-            raise NotFound(f"no valid key has the prefix {prefix!r}")
+            raise NotFound(f"there is no valid key with the prefix {prefix!r}")
         if json:
             self.emit({"prefix": prefix, "revoked": revoked})
         else:

@@ -18,12 +18,15 @@ from tenants.scope import all_firms
 class Command(JsonCommand):
     """Encrypts what is stored with the first of FIELD_ENCRYPTION_KEYS, a batch at a time."""
 
-    help = "Encrypt every stored secret with the first of FIELD_ENCRYPTION_KEYS; safe to repeat."
+    help = (
+        "Encrypt every stored secret again with the first of FIELD_ENCRYPTION_KEYS. May be "
+        "repeated."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add `--new-key`."""
         parser.add_argument(
-            "--new-key", action="store_true", help="only print a random key, and change nothing"
+            "--new-key", action="store_true", help="only print a random new key, and change nothing"
         )
 
     def handle(self, *_: Any, new_key: bool, json: bool, **__: Any) -> None:
@@ -43,9 +46,9 @@ class Command(JsonCommand):
                             continue
                         changed += was_outdated
                         current += not was_outdated
-        report = f"{changed} rows encrypted anew, {current} were current already"
+        report = f"{changed} rows were encrypted again, {current} already had the current key"
         if failed:
-            raise Refused("\n".join([f"{report}, {len(failed)} cannot be decrypted:", *failed]))
+            raise Refused("\n".join([f"{report}; {len(failed)} cannot be decrypted:", *failed]))
         if json:
             self.emit({"changed": changed, "already_current": current})
         else:

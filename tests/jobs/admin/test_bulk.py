@@ -483,7 +483,7 @@ def test_a_canary_of_all_is_refused_at_its_field(operator: Client, acme: FirmRow
     page = choose(operator, LETTERS, "reprocess", dead_letters(acme.firm, 2))
     refused = confirm(operator, page, reason="", canary_size="2")
     assert refused.status_code == 400
-    said = {"canary_size": ["Must be less than the 2 it is about."]}
+    said = {"canary_size": ["Must be less than the 2 rows of the run."]}
     assert refused.context["form"].errors == said
     assert started() == []
     confirm(operator, refused, reason="", canary_size="1")
@@ -501,7 +501,7 @@ def test_a_canary_refused_in_one_firm_starts_no_run_in_the_other(
     page = choose(client, LETTERS, "reprocess", letters)
     refused = confirm(client, page, reason="", canary_size="2")
     (said,) = refused.context["form"].errors["canary_size"]
-    assert said == f"{globex.firm}: must be less than the 2 it is about."
+    assert said == f"{globex.firm}: must be less than the 2 rows of the run."
     assert started() == []
     confirm(client, page, reason="", canary_size="1")
     assert len(started()) == 2

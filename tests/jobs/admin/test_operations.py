@@ -278,7 +278,7 @@ def test_a_refusal_by_the_engine_leaves_nothing_half_done(operator: Client, acme
         JobQueue.objects.filter(pk=acme.dead.pk).update(idempotency_key="import:7")
     refused = submit(operator, acme.dead_letter, "reprocess", reason="again")
     assert refused.status_code == 409
-    assert "holds the same idempotency key" in refused.content.decode()
+    assert "has the same idempotency key" in refused.content.decode()
     assert now(acme.dead_letter).resolution == ""
     assert now(acme.dead).status == "dlq"
     assert audit_entries(acme.dead_letter.pk) == []

@@ -307,7 +307,7 @@ def test_staff_changes_a_firms_limits_and_what_changed_is_written_down(
     done = submit(staff, acme.firm, "limits", **answers)
     assert (
         messages_of(done)
-        == "Acme: active, weight 2.5, at most 10 running, jobs kept as long as everywhere."
+        == "Acme: active, weight 2.5, at most 10 running, jobs kept as long as the general setting."
     )
     assert (now(acme.firm).weight, now(acme.firm).running_cap) == (2.5, 10)
     (entry,) = limits_log()

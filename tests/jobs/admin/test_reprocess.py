@@ -256,7 +256,7 @@ def test_a_payload_for_another_firm_is_refused(
     text = edited(letter, copies=1, tenant_id=globex.firm.pk)
     answer = submit(operator, letter, "reprocess", payload=text)
     assert answer.status_code == 400
-    assert "tenant_id: is not the firm of the job" in answer.context["form"].errors["payload"]
+    assert "tenant_id: is not the id of the job's firm" in answer.context["form"].errors["payload"]
 
 
 @pytest.mark.parametrize("priority", ["4", "-1", "urgent"])

@@ -244,7 +244,7 @@ def test_platform_staff_have_a_key_to_every_firm_while_they_are_staff(
 ) -> None:
     staff = UserFactory(username="root@example.org", platform_staff=True)
     arguments = ("create_api_key", "root@example.org", "--firm", "system", "--role")
-    with pytest.raises(CommandError, match="a key to every firm has the role admin"):
+    with pytest.raises(CommandError, match="a key for every firm needs the role admin"):
         command(*arguments, "viewer")
     api = Api(command(*arguments, "admin")["key"])
     firms = {row["firm"] for row in api.results("jobs/")}

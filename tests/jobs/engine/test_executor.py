@@ -106,7 +106,7 @@ def test_a_coroutine_that_nobody_awaits_is_said_to_be_one(run):
 
     outcome = run(decorated)
     assert (outcome.reason, outcome.failure.error_class) == (DeadReason.FATAL, "jobs.errors.Fatal")
-    assert "its handler returned a coroutine" in outcome.failure.message
+    assert "the handler returned a coroutine" in outcome.failure.message
 
 
 @pytest.mark.req("J-03", "J-18")
@@ -156,7 +156,10 @@ def test_what_makes_a_snooze_unusable_is_in_the_message_of_the_failure(run, said
     outcome = run(raising(error), max_attempts=1)
     assert isinstance(outcome, DeadLettered)
     assert outcome.failure.message.startswith(said or "What it asks")
-    assert "What it asks of the queue cannot be read: Snooze(until=)" in outcome.failure.message
+    assert (
+        "The handler's request to the queue cannot be read: Snooze(until=)"
+        in outcome.failure.message
+    )
 
 
 @pytest.mark.req("J-14")

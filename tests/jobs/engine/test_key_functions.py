@@ -46,7 +46,7 @@ def test_it_is_refused_with_the_function_and_the_cause(
     firm: Firm, job_types: Any, option: str
 ) -> None:
     declare(option)
-    message = "cannot be made of this payload: its function raised KeyError"
+    message = "cannot be derived from this payload: its function raised KeyError"
     fault = Fault(option, "function_failed", message)
     with pytest.raises(PayloadInvalid) as refused:
         enqueue("test.lookup", {"name": "Ada"}, firm=firm)

@@ -96,7 +96,7 @@ def test_a_started_job_goes_round_again_with_its_attempt_counted(add):
     (attempt,) = attempts()
     assert (attempt.end, attempt.number, attempt.worker_id) == ("rescued", 1, worker_id)
     assert (attempt.error_class, attempt.message) == (
-        "WorkerDied", "its worker died, or was silent for a whole lease, while the handler ran",
+        "WorkerDied", "the worker died, or sent no heartbeat for a whole lease, while the handler was running",
     )  # fmt: skip
     assert workers() == []
 

@@ -90,8 +90,8 @@ def test_a_canary_is_smaller_than_its_run(run: Runner, letters: list[Any]) -> No
     chosen = ("dlq", "bulk", "reprocess", "--firm", "acme", "--all", "--start", "--canary")
     refused = run(*chosen, "3", "--json")
     assert (refused.code, refused.json["code"]) == (1, "bulk_invalid")
-    assert "canary: must be less than the 3 it is about" in run(*chosen, "3").err
-    assert "canary: must be less than the 3 it is about" in run(*chosen).err  # 50
+    assert "canary: must be less than the 3 rows of the run" in run(*chosen, "3").err
+    assert "canary: must be less than the 3 rows of the run" in run(*chosen).err  # 50
     assert run(*chosen, "2", "--json").json["canary"]["size"] == 2
 
 

@@ -22,7 +22,7 @@ def test_what_no_database_can_store_is_wrong_usage(
 ) -> None:
     UserFactory(username="acme")
     refused = run(f"delete_{noun}", *arguments)
-    assert (refused.code, "is not text in UTF-8" in refused.err) == (2, True)
+    assert (refused.code, "is not valid UTF-8 text" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize("noun", ["firm", "user"])

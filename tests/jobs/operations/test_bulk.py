@@ -192,7 +192,7 @@ def test_a_canary_of_all_is_refused_and_nothing_is_started(firm: Firm, size: int
         {
             "field": "canary",
             "code": "out_of_range",
-            "message": "must be less than the 3 it is about",
+            "message": "must be less than the 3 rows of the run",
         }
     ]
     assert (rows(BulkRun), rows(BulkMember)) == ([], [])
@@ -211,7 +211,7 @@ def test_a_canary_is_compared_with_the_members_that_are_fixed_at_the_start(firm:
         assert bulk.preview(spec).count == 3
         # One is decided between the count and the start.
         discard(first.pk, "mine")
-        with pytest.raises(BulkInvalid, match="canary: must be less than the 2 it is about"):
+        with pytest.raises(BulkInvalid, match="canary: must be less than the 2 rows of the run"):
             bulk.start(spec)
         assert bulk.preview(spec).count == 2
         letters(firm, 1)
@@ -384,7 +384,7 @@ def test_what_cannot_be_is_refused_by_field(
 def test_a_discard_needs_a_reason_and_nothing_chosen_is_no_run(firm: Firm) -> None:
     with all_firms("test"):
         for nothing in ({}, {"ids": []}, {"filters": {"job_type": ""}}):
-            with pytest.raises(WrongState, match="no row is chosen"):
+            with pytest.raises(WrongState, match="the selection has no row"):
                 start(firm=firm, **nothing)
         letters(firm, 1)
         with pytest.raises(ReasonMissing):

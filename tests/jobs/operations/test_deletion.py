@@ -377,8 +377,8 @@ def test_a_job_whose_firm_or_user_is_gone_is_dead_lettered_before_its_handler(
     with all_firms("test"):
         letters = {one.original_job_id: (one.reason, one.error) for one in letters_of_all()}
     assert letters == {
-        of_user: ("fatal", f"user {user_id} is gone"),
-        of_firm: ("fatal", f"firm {firm_id} is gone"),
+        of_user: ("fatal", f"user {user_id} no longer exists"),
+        of_firm: ("fatal", f"firm {firm_id} no longer exists"),
     }
 
 

@@ -191,7 +191,7 @@ def test_a_handler_that_does_not_end_is_stopped(firm: Firm) -> None:
     report = rehearse(dead_letter(firm, "schedule", "sleep", job_type="effect.rehearsed_soon"))
 
     assert report["outcome"] == "unfinished"
-    assert "its time was over" in report["error"]["message"]
+    assert "time was up before the handler ended" in report["error"]["message"]
     assert [one["table"] for one in report["writes"]] == ["jobs_schedule"]
 
 

@@ -50,7 +50,7 @@ def test_the_backend_says_what_it_can():
 @pytest.mark.parametrize("name", ["renamed", "hidden"])
 def test_a_task_that_no_worker_would_find_is_refused(firm, name):
     function = getattr(tasks, name)
-    with pytest.raises(InvalidTask, match=f"{function.module_path} is not this task"):
+    with pytest.raises(InvalidTask, match=f"would not find this task at {function.module_path}"):
         function.enqueue()
     assert enqueued() == []
 

@@ -160,7 +160,7 @@ def test_a_task_whose_worker_dies_has_failed(rescue_all):
     assert result.status == TaskResultStatus.FAILED
     (error,) = result.errors
     assert error.exception_class is LeaseLost
-    assert "its worker died" in error.traceback
+    assert "the worker died" in error.traceback
     assert result.worker_ids == [str(worker_id)]
 
 

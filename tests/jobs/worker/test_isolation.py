@@ -196,7 +196,7 @@ def test_a_process_runs_one_job_after_the_other(
     [
         ("exit", "its process died: exit code 0"),
         ("segfault", "its process died: killed by SIGSEGV"),
-        ("memory", "its process died: out of memory, of which it may have 1024 MB"),
+        ("memory", "its process died: out of memory; its limit is 1024 MB"),
     ],
 )
 def test_a_death_says_of_what(
