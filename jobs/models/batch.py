@@ -18,17 +18,21 @@ class Batch(QueueModel):
     name = models.CharField(max_length=200, default="", blank=True)
     correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH)
     callbacks = models.JSONField(
-        default=dict, help_text="The validated jobs to enqueue, by their event."
+        default=dict, help_text="The validated jobs that it enqueues, by event."
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
-    failed_at = models.DateTimeField(null=True, help_text="When the first of its jobs had failed.")
-    settled_at = models.DateTimeField(null=True, help_text="When all were over for the first time.")
-    completed_at = models.DateTimeField(null=True, help_text="When all were completed.")
-    failed_job_id = models.UUIDField(null=True, help_text="The job that its failure led to.")
-    settled_job_id = models.UUIDField(
-        null=True, help_text="The job that followed when all were over."
+    failed_at = models.DateTimeField(null=True, help_text="When the first of its jobs failed.")
+    settled_at = models.DateTimeField(
+        null=True, help_text="When all of its jobs were settled for the first time."
     )
-    completed_job_id = models.UUIDField(null=True, help_text="The job that its completion led to.")
+    completed_at = models.DateTimeField(null=True, help_text="When all of its jobs were completed.")
+    failed_job_id = models.UUIDField(null=True, help_text="The job enqueued at its first failure.")
+    settled_job_id = models.UUIDField(
+        null=True, help_text="The job enqueued when all were settled."
+    )
+    completed_job_id = models.UUIDField(
+        null=True, help_text="The job enqueued when all were completed."
+    )
 
     class Meta:
         verbose_name_plural = "batches"

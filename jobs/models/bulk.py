@@ -19,9 +19,11 @@ class BulkRun(QueueModel):
     """An operation on many rows, done in chunks by a job; the system firm owns those on every firm."""
 
     operation = models.CharField(max_length=15, choices=choices(BulkOperation))
-    selection = StoredJSONField(help_text="The filter or the number of ids that were given.")
+    selection = StoredJSONField(help_text="The filter, or the number of ids that were given.")
     reason = models.TextField(default="", blank=True)
-    priority = models.SmallIntegerField(null=True, blank=True, help_text="To set.")
+    priority = models.SmallIntegerField(
+        null=True, blank=True, help_text="The priority that set_priority sets."
+    )
     rate_per_second = models.FloatField(null=True, blank=True, help_text="Empty means no limit.")
     canary_size = models.IntegerField(default=0, help_text="0 means no canary.")
     canary_max_failure_rate = models.FloatField(default=0.2)
@@ -29,22 +31,27 @@ class BulkRun(QueueModel):
     state = models.CharField(
         max_length=15, choices=choices(BulkState), default=BulkState.RUNNING.value
     )
-    total = models.IntegerField(default=0, help_text="Members, fixed at the start.")
+    total = models.IntegerField(default=0, help_text="The number of members, fixed at the start.")
     done = models.IntegerField(default=0)
-    refused = models.IntegerField(default=0, help_text="Members whose state no longer allowed it.")
+    refused = models.IntegerField(
+        default=0, help_text="Members whose state no longer allowed the operation."
+    )
     job_id = models.UUIDField(help_text="The job that does it.")
     correlation_id = models.CharField(
-        max_length=MAX_CORRELATION_ID_LENGTH, help_text="Of the job and of every audit entry."
+        max_length=MAX_CORRELATION_ID_LENGTH,
+        help_text="The correlation id of the job and of every audit entry.",
     )
     door = models.CharField(max_length=20)
     started_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
-    started_by_name = models.CharField(max_length=200, help_text="As the audit log says it.")
+    started_by_name = models.CharField(
+        max_length=200, help_text="The operator's name, as in the audit log."
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     last_chunk_at = models.DateTimeField(null=True, blank=True)
     rate_used_until = models.DateTimeField(
-        null=True, blank=True, help_text="The rate allows what it gives from then on."
+        null=True, blank=True, help_text="From this time on the rate allows more members."
     )
     finished_at = models.DateTimeField(null=True, blank=True)
 
@@ -95,12 +102,14 @@ class BulkMember(QueueModel):
         db_index=False,
         related_name="members",
     )
-    target_id = models.UUIDField(help_text="The dead letter, or the job.")
+    target_id = models.UUIDField(help_text="The dead letter or the job that the operation is for.")
     job_id = models.UUIDField(help_text="The dead letter's job, or the job itself.")
     state = models.CharField(
         max_length=10, choices=choices(MemberState), default=MemberState.PENDING.value
     )
-    note = models.CharField(max_length=200, default="", blank=True, help_text="Why it was refused.")
+    note = models.CharField(
+        max_length=200, default="", blank=True, help_text="Why the operation was refused."
+    )
 
     class Meta:
         constraints = [

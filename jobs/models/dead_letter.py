@@ -36,7 +36,7 @@ class DeadLetterQueue(QueueModel):
         null=True,
         editable=False,
         choices=choices(Category),
-        help_text="Its job's, as the type.",
+        help_text="The category of its job, as the type.",
     )
     job_type = models.CharField(max_length=100, null=True, editable=False)  # noqa: DJ001
     moved_at = models.DateTimeField(db_default=Now())
@@ -47,7 +47,7 @@ class DeadLetterQueue(QueueModel):
         max_length=32,
         default="",
         blank=True,
-        help_text="The same failure has the same fingerprint.",
+        help_text="Equal failures have the same fingerprint.",
     )
     reviewed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -62,7 +62,7 @@ class DeadLetterQueue(QueueModel):
         default="",
         blank=True,
         choices=choices(Resolution),
-        help_text="Empty while open.",
+        help_text="Empty while the dead letter is open.",
     )
     resolution_note = models.TextField(default="", blank=True)
     assigned_to = models.ForeignKey(
@@ -73,7 +73,7 @@ class DeadLetterQueue(QueueModel):
         related_name="+",
     )
     alerted = models.BooleanField(
-        default=False, db_default=False, help_text="Whether the alerts have taken it in."
+        default=False, db_default=False, help_text="Whether the alerts have counted it."
     )
 
     class Meta:

@@ -33,7 +33,7 @@ class FanIn(QueueModel):
         help_text="The members must be completed, not only settled.",
     )
     rest = models.JSONField(
-        default=list, db_default=[], help_text="The jobs that follow it in its chain."
+        default=list, db_default=[], help_text="The jobs that follow this one in its chain."
     )
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, related_name="+", **UNCONSTRAINED
@@ -61,7 +61,7 @@ class FanIn(QueueModel):
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     fired_at = models.DateTimeField(null=True, blank=True)
     then_job_id = models.UUIDField(
-        null=True, blank=True, help_text="The job it led to, or the one that held its key."
+        null=True, blank=True, help_text="The job that it enqueued, or the job that had its key."
     )
 
     class Meta:

@@ -24,7 +24,7 @@ class Attempt(QueueModel):
         JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="attempts_log"
     )
     series = models.SmallIntegerField()
-    number = models.SmallIntegerField(help_text="From 1, within its series.")
+    number = models.SmallIntegerField(help_text="Counted from 1 within its series.")
     worker_id = models.UUIDField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(db_default=Now())
@@ -49,8 +49,8 @@ class AttemptLog(QueueModel):
         JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="logs"
     )
     series = models.SmallIntegerField()
-    number = models.SmallIntegerField(help_text="Of the attempt, from 1, within its series.")
-    lines = StoredJSONField(help_text="Pairs of time and text, redacted, in order.")
+    number = models.SmallIntegerField(help_text="The attempt's number, from 1 within its series.")
+    lines = StoredJSONField(help_text="Time and text of each note, redacted, in order.")
 
     class Meta:
         ordering = ["id"]
@@ -67,7 +67,9 @@ class JobStep(QueueModel):
     )
     name = models.CharField(max_length=200)
     result = StoredJSONField(null=True)
-    started_at = models.DateTimeField(null=True, help_text="Unknown: a version before stored it.")
+    started_at = models.DateTimeField(
+        null=True, help_text="Unknown if an earlier version stored it."
+    )
     finished_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -93,7 +95,7 @@ class IdempotencyKey(QueueModel):
     key = models.CharField(max_length=200)
     job_id = models.UUIDField()
     created_at = models.DateTimeField(db_default=Now())
-    expires_at = models.DateTimeField(null=True, blank=True, help_text="Unknown: never.")
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="Unknown means never.")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["firm", "key"], name="idempotency_key_once")]
@@ -120,16 +122,18 @@ class _Counts(models.Model):
     canceled = models.IntegerField(default=0, db_default=0)
     retried = models.IntegerField(default=0, db_default=0)
     discarded = models.IntegerField(
-        default=0, db_default=0, help_text="From dlq to failed, by an operator."
+        default=0, db_default=0, help_text="Moved from dlq to failed by an operator."
     )
     failed_restarted = models.IntegerField(
-        default=0, db_default=0, help_text="From failed to pending, by an operator."
+        default=0, db_default=0, help_text="Moved from failed to pending by an operator."
     )
     canceled_restarted = models.IntegerField(
-        default=0, db_default=0, help_text="From canceled to pending, by an operator."
+        default=0, db_default=0, help_text="Moved from canceled to pending by an operator."
     )
-    wait_ms = models.BigIntegerField(default=0, db_default=0, help_text="Sum over settled jobs.")
-    run_ms = models.BigIntegerField(default=0, db_default=0, help_text="Sum over settled jobs.")
+    wait_ms = models.BigIntegerField(
+        default=0, db_default=0, help_text="Sum over the settled jobs."
+    )
+    run_ms = models.BigIntegerField(default=0, db_default=0, help_text="Sum over the settled jobs.")
 
     class Meta:
         abstract = True

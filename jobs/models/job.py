@@ -36,7 +36,7 @@ class JobQueue(FirmOwned):
         null=True,
         blank=True,
         related_name="+",
-        help_text="On whose behalf; the job is deleted with the user.",
+        help_text="On whose behalf it runs; the job is deleted with the user.",
         **UNCONSTRAINED,
     )
     parent = models.ForeignKey(
@@ -61,14 +61,16 @@ class JobQueue(FirmOwned):
         db_default=Priority.NORMAL,
     )
     attempts = models.SmallIntegerField(
-        default=0, db_default=0, help_text="Claims so far in this series; given back on release."
+        default=0,
+        db_default=0,
+        help_text="Attempts so far in this series; a released claim does not count.",
     )
     max_attempts = models.SmallIntegerField(default=3, db_default=3)
     last_error = models.TextField(default="", db_default="", blank=True)
     result = StoredJSONField(null=True, blank=True)
     scheduled_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField(
-        null=True, blank=True, help_text="A job not started by then becomes failed (expired)."
+        null=True, blank=True, help_text="If the job has not started by then, it fails as expired."
     )
     claimed_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
@@ -76,14 +78,15 @@ class JobQueue(FirmOwned):
     lease_token = models.BigIntegerField(
         default=0,
         db_default=0,
-        help_text="Grows with every claim; every write of a worker names it. Negated by settle.",
+        help_text="Grows with every claim, and every write of a worker names it. Settling negates "
+        "it.",
     )
     worker_id = models.UUIDField(null=True, blank=True)
     lock_key = models.CharField(  # noqa: DJ001 - unknown is null in every shape
         max_length=200, null=True, blank=True
     )
     lock_limit = models.SmallIntegerField(
-        default=1, db_default=1, help_text="Jobs with this lock key that may run at once."
+        default=1, db_default=1, help_text="How many jobs with this lock key may run at once."
     )
     lock_counted_by = models.CharField(
         max_length=10,
@@ -95,36 +98,39 @@ class JobQueue(FirmOwned):
         max_length=200,
         null=True,
         blank=True,
-        help_text="What pauses, breakers and rates can tell jobs of a type apart by.",
+        help_text="Pauses, breakers and rate limits can tell a type's jobs apart by it.",
     )
     limit_units = models.IntegerField(
-        default=1, db_default=1, help_text="What the job counts for in rate limits."
+        default=1, db_default=1, help_text="How many units the job counts as in rate limits."
     )
     idempotency_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001
     live_key = models.CharField(  # noqa: DJ001
         max_length=200,
         null=True,
         blank=True,
-        help_text="The idempotency key while the job is live; freed when it settles.",
+        help_text="The idempotency key while the job is live; free again when the job is settled.",
     )
     ready = models.BooleanField(
         default=True,
         db_default=True,
-        help_text="Nothing but time stands in its way; stays true while it runs.",
+        help_text="The job waits for nothing but its due time; stays true while it runs.",
     )
     waiting = models.BooleanField(
-        default=False, db_default=False, help_text="Waits for a lock slot, a cap, a rate, a pause."
+        default=False,
+        db_default=False,
+        help_text="The job waits for a lock slot, a cap, a rate limit or a pause.",
     )
     admitted = models.BooleanField(
         default=False,
         db_default=False,
-        help_text="Counted against its firm's cap and its type's rate; may start while those hold.",
+        help_text="Counted against its firm's cap and its type's rate limit; may start while both "
+        "have room.",
     )
     deaths = models.SmallIntegerField(
-        default=0, db_default=0, help_text="Workers that died while running it."
+        default=0, db_default=0, help_text="How many workers died while running it."
     )
     series = models.SmallIntegerField(
-        default=1, db_default=1, help_text="Grows with every manual retry or reprocess."
+        default=1, db_default=1, help_text="Grows with every retry or reprocess by hand."
     )
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     progress = models.FloatField(null=True, blank=True, help_text="From 0 to 1.")

@@ -15,7 +15,7 @@ from jobs.states import BreakerState, Category, CountedBy
 # The prefix of `holder_id` for a job's own lock; the job's id follows.
 JOB_HOLDER = "job:"
 
-_EVERYWHERE = "Holds for every firm; the row itself belongs to the system firm."
+_EVERYWHERE = "Applies to every firm; the row itself belongs to the system firm."
 MAX_KEY_LENGTH = 200
 
 
@@ -41,10 +41,12 @@ class Pause(QueueModel):
         help_text="Empty means jobs of every limit key, and those without one.",
     )
     reason = models.TextField()
-    paused_by = models.CharField(max_length=200, help_text="Who did it, as the audit log says.")
+    paused_by = models.CharField(max_length=200, help_text="Who paused, as in the audit log.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     until = models.DateTimeField(
-        null=True, blank=True, help_text="When it ends by itself; empty means by hand."
+        null=True,
+        blank=True,
+        help_text="When the pause ends by itself; empty means that somebody has to end it.",
     )
 
     class Meta:
@@ -72,7 +74,8 @@ class RateLimit(QueueModel):
         choices=choices(CountedBy),
         default=CountedBy.FIRM,
         db_default=CountedBy.FIRM.value,
-        help_text="What is counted together: a firm's jobs, those of one limit key, or all firms'.",
+        help_text="What is counted together: a type's jobs in each firm, jobs of each limit key, "
+        "or a type's jobs in all firms.",
     )
     job_type = models.CharField(
         max_length=100,
@@ -84,11 +87,15 @@ class RateLimit(QueueModel):
         default="",
         db_default="",
         blank=True,
-        help_text="Where keys are counted: the one it is for; empty means each.",
+        help_text="If counted by key: the limited key; empty means each key.",
     )
-    amount = models.PositiveIntegerField(help_text="A job counts as its units, 1 unless declared.")
+    amount = models.PositiveIntegerField(
+        help_text="A job counts as its units, 1 unless its type declares more."
+    )
     per_seconds = models.FloatField()
-    burst = models.PositiveIntegerField(help_text="Most that may start at once after a quiet time.")
+    burst = models.PositiveIntegerField(
+        help_text="How many units may start at once after a quiet time."
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
@@ -135,11 +142,15 @@ class RateBucket(QueueModel):
     )
     job_type = models.CharField(max_length=100, blank=True, help_text="Empty means any.")
     limit_key = models.CharField(
-        max_length=MAX_KEY_LENGTH, default="", db_default="", blank=True, help_text="Empty: any."
+        max_length=MAX_KEY_LENGTH,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="Empty means any.",
     )
     tokens = models.FloatField()
     granted = models.IntegerField(
-        help_text="Units let through and not seen to have started, when it was last refilled."
+        help_text="Units admitted but not seen to have started when it was last refilled."
     )
     refilled_at = models.DateTimeField()
 
@@ -166,31 +177,37 @@ class CircuitBreaker(QueueModel):
         default="",
         db_default="",
         blank=True,
-        help_text="Empty means the jobs without a limit key.",
+        help_text="Empty means jobs without a limit key.",
     )
     state = models.CharField(
         max_length=10,
         choices=[(word.value, word.value.replace("_", " ")) for word in BreakerState],
         default=BreakerState.CLOSED,
     )
-    attempts = models.IntegerField(default=0, help_text="In this window, failed or not.")
+    attempts = models.IntegerField(default=0, help_text="Attempts in this window, failed or not.")
     failures: models.JSONField[Any, Any] = models.JSONField(
-        default=dict, help_text="In this window, how many per fingerprint."
+        default=dict, help_text="Failures in this window, by fingerprint."
     )
-    window_ends_at = models.DateTimeField(help_text="Then counting begins anew.")
+    window_ends_at = models.DateTimeField(
+        help_text="When the window ends and counting starts again."
+    )
     trips = models.IntegerField(
-        default=0, help_text="How often it opened in a row; each time for twice as long."
+        default=0,
+        help_text="How many times in a row it has opened; the cooldown doubles each time.",
     )
     fingerprint = models.CharField(
-        max_length=32, default="", blank=True, help_text="The failure that opened it."
+        max_length=32, default="", blank=True, help_text="The failure that opened the breaker."
     )
     opened_at = models.DateTimeField(null=True, blank=True)
     probe_at = models.DateTimeField(
         null=True,
         blank=True,
-        help_text="When one job may be tried; while one is, when another takes its place.",
+        help_text="When one job may run as a probe; if one is running, when another may take its "
+        "place.",
     )
-    probe_job_id = models.UUIDField(null=True, blank=True, help_text="The job that is tried.")
+    probe_job_id = models.UUIDField(
+        null=True, blank=True, help_text="The job that is tried as a probe."
+    )
 
     class Meta:
         verbose_name = "circuit breaker"

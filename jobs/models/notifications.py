@@ -24,10 +24,10 @@ class NotificationEndpoint(QueueModel):
     target = models.CharField(
         max_length=MAX_TARGET_LENGTH, help_text="The e-mail address, or the URL of the webhook."
     )
-    events = StoredJSONField(default=list, help_text="The events that it gets.")
+    events = StoredJSONField(default=list, help_text="The events that the endpoint gets.")
     enabled = models.BooleanField(default=True)
     signing_key = EncryptedTextField(
-        default="", blank=True, help_text="What webhooks are signed with; encrypted."
+        default="", blank=True, help_text="The key that webhooks are signed with; encrypted."
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
@@ -63,9 +63,9 @@ class Delivery(QueueModel):
     endpoint = models.ForeignKey(NotificationEndpoint, null=True, related_name="+", **UNCONSTRAINED)
     channel = models.CharField(max_length=10, choices=choices(Channel))
     event = models.CharField(max_length=100, default="", blank=True)
-    recipient = models.TextField(help_text="Of a webhook the host alone.")
+    recipient = models.TextField(help_text="Of a webhook only the host.")
     job_id = models.UUIDField(help_text="The job that sent it.")
-    attempt = models.SmallIntegerField(help_text="Of the job.")
+    attempt = models.SmallIntegerField(help_text="The number of the job's attempt.")
     status = models.CharField(
         max_length=10, choices=choices(DeliveryStatus), default=DeliveryStatus.SENDING.value
     )
@@ -97,9 +97,11 @@ class FailureAlert(QueueModel):
     """When a firm, or the platform as the system firm, was last alerted to a failure."""
 
     fingerprint = models.CharField(max_length=32)
-    new_alerted_at = models.DateTimeField(null=True, help_text="Of newly dead jobs.")
+    new_alerted_at = models.DateTimeField(
+        null=True, help_text="Alerts on newly dead-lettered jobs."
+    )
     unreviewed_alerted_at = models.DateTimeField(
-        null=True, help_text="Of dead letters that waited too long for a review."
+        null=True, help_text="Alerts on dead letters that waited too long for a review."
     )
 
     class Meta:

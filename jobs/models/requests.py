@@ -18,7 +18,7 @@ class IdempotentRequest(QueueModel):
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, related_name="+", **UNCONSTRAINED)
     key = models.CharField(max_length=200)
-    digest = models.CharField(max_length=64, help_text="Of method, address and body.")
+    digest = models.CharField(max_length=64, help_text="A hash of method, address and body.")
     answer_status = models.SmallIntegerField(null=True)
     answer = StoredJSONField(null=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)

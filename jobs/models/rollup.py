@@ -21,7 +21,9 @@ class _Attempts(models.Model):
     measure = models.CharField(max_length=5, choices=choices(Measure))
     span_minutes = models.SmallIntegerField()
     span_start = models.DateTimeField()
-    bucket = models.SmallIntegerField(help_text="Its place in BUCKET_SECONDS; the last is open.")
+    bucket = models.SmallIntegerField(
+        help_text="The bucket's place in BUCKET_SECONDS; the last has no upper bound."
+    )
     attempts = models.BigIntegerField()
 
     class Meta:

@@ -24,25 +24,25 @@ class Schedule(QueueModel):
         help_text="Whom each run is for: its firm, every active firm, or every member of a group.",
     )
     group_name = models.CharField(
-        max_length=50, blank=True, default="", help_text="Which group, for target every_member."
+        max_length=50, blank=True, default="", help_text="The group, if the target is every_member."
     )
     cron = models.CharField(  # noqa: DJ001 - one of two is null, which a constraint holds
         max_length=MAX_CRON_LENGTH,
         null=True,
         blank=True,
-        help_text="Minute, hour, day, month, weekday; either this or an interval.",
+        help_text="Minute, hour, day, month, weekday; empty if it runs by an interval.",
     )
     interval_seconds = models.PositiveBigIntegerField(
-        null=True, blank=True, help_text="Counted from slot to slot."
+        null=True, blank=True, help_text="Counted from one slot to the next."
     )
     time_zone = models.CharField(
-        max_length=50, default="UTC", help_text="The zone whose clock the cron expression names."
+        max_length=50, default="UTC", help_text="The time zone of the cron expression."
     )
     job_type = models.CharField(max_length=100)
     payload = StoredJSONField(
         default=dict,
         blank=True,
-        help_text="The payload of every run, but for the envelope and what a group's member adds.",
+        help_text="The payload of every run, without the envelope and what a group's member adds.",
     )
     priority = models.SmallIntegerField(
         choices=PRIORITY_CHOICES,
@@ -52,21 +52,23 @@ class Schedule(QueueModel):
         max_length=10,
         choices=choices(MissedRuns),
         default=MissedRuns.SKIP,
-        help_text="What becomes of slots that passed while no worker was there.",
+        help_text="What happens to slots that passed while no worker was running.",
     )
     enabled = models.BooleanField(default=True)
     last_run_at = models.DateTimeField(null=True, blank=True, editable=False)
     next_run_at = models.DateTimeField(
-        editable=False, help_text="The next slot; a paused schedule keeps the one it stopped at."
+        editable=False,
+        help_text="The next slot; while paused, the one at which the schedule was paused.",
     )
     last_error = models.TextField(
-        default="", blank=True, editable=False, help_text="Why the last run came to nothing."
+        default="", blank=True, editable=False, help_text="Why the last run failed."
     )
     shipped = models.JSONField(
         null=True,
         blank=True,
         editable=False,
-        help_text="What the code declared last; what differs from it was changed by a person.",
+        help_text="The values that the code declared last; any other value was changed by a "
+        "person.",
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(db_default=Now(), editable=False)

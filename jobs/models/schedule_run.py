@@ -22,26 +22,31 @@ class ScheduleRun(QueueModel):
     """
 
     schedule = models.ForeignKey(Schedule, related_name="+", **UNCONSTRAINED)
-    slot = models.DateTimeField(null=True, help_text="Null: somebody ran it out of turn.")
+    slot = models.DateTimeField(null=True, help_text="Null if somebody ran it out of turn.")
     job_type = models.CharField(max_length=100)
     correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH)
-    jobs = models.IntegerField(default=0, help_text="How many it enqueued.")
+    jobs = models.IntegerField(default=0, help_text="How many jobs the run enqueued.")
     first_job_id = models.UUIDField(null=True)
     last_job_id = models.UUIDField(null=True)
     completed = models.IntegerField(default=0, db_default=0)
     failed = models.IntegerField(
-        default=0, db_default=0, help_text="Of its jobs; dead-lettered ones among them."
+        default=0, db_default=0, help_text="Of its jobs, including dead-lettered ones."
     )
     canceled = models.IntegerField(
-        default=0, db_default=0, help_text="Of its jobs; deleted ones among them."
+        default=0, db_default=0, help_text="Of its jobs, including deleted ones."
     )
     enqueued_at = models.DateTimeField(db_default=Now(), editable=False)
     started_at = models.DateTimeField(null=True, help_text="When the first of its jobs started.")
-    finished_at = models.DateTimeField(null=True, help_text="When the last of them was over.")
-    outcome = models.CharField(  # noqa: DJ001 - unknown is null in every shape
-        max_length=10, choices=choices(RunOutcome), null=True, help_text="Null while it goes on."
+    finished_at = models.DateTimeField(
+        null=True, help_text="When the last of its jobs was settled."
     )
-    error = models.TextField(default="", blank=True, help_text="Why it was refused. Redacted.")
+    outcome = models.CharField(  # noqa: DJ001 - unknown is null in every shape
+        max_length=10,
+        choices=choices(RunOutcome),
+        null=True,
+        help_text="Null while the run goes on.",
+    )
+    error = models.TextField(default="", blank=True, help_text="Why the run was refused. Redacted.")
 
     class Meta:
         constraints = [

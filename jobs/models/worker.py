@@ -19,9 +19,13 @@ class Worker(models.Model):
     pid = models.IntegerField()
     version = models.CharField(max_length=50)
     categories = models.JSONField(default=list, help_text="Empty means all.")
-    job_types = models.JSONField(default=list, help_text="Types this worker's code knows.")
+    job_types = models.JSONField(
+        default=list, help_text="The job types that this worker's code knows."
+    )
     concurrency = models.IntegerField()
-    running = IdsField(help_text="Ids of the jobs whose handlers were started and not yet settled.")
+    running = IdsField(
+        help_text="Ids of the jobs whose handlers were started and which are not yet settled."
+    )
     rss_bytes = models.BigIntegerField(default=0)
     started_at = models.DateTimeField(db_default=Now())
     heartbeat_at = models.DateTimeField(db_default=Now())
@@ -32,10 +36,13 @@ class Worker(models.Model):
         default="",
         db_default="",
         blank=True,
-        help_text="What an operator asked of it; the next heartbeat reads it. Empty means work.",
+        help_text="What an operator asked of the worker; it reads this at its next heartbeat. "
+        "Empty means to work as usual.",
     )
     dead_at = models.DateTimeField(
-        null=True, blank=True, help_text="Set once, when the lease was found to be over."
+        null=True,
+        blank=True,
+        help_text="Set once, when the worker's lease was found to have ended.",
     )
 
     class Meta:

@@ -44,12 +44,12 @@ class Firm(models.Model):
     name = models.CharField(max_length=200)
     slug = models.SlugField(max_length=50, unique=True)
     active = models.BooleanField(
-        default=True, help_text="An inactive firm's jobs and schedules are parked."
+        default=True, help_text="While a firm is inactive, its jobs and schedules wait."
     )
     weight = models.FloatField(
         default=1.0,
         validators=[MinValueValidator(0.01)],
-        help_text="Share of the workers' turns, relative to other firms.",
+        help_text="The firm's share of the workers, relative to other firms.",
     )
     running_cap = models.PositiveIntegerField(
         null=True, blank=True, help_text="Most jobs running at once; empty means no limit."
@@ -128,13 +128,15 @@ class ApiKey(TenantModel):
     role = models.CharField(
         max_length=10,
         choices=Role.choices,
-        help_text="What it may do; never more than the membership of its user allows.",
+        help_text="What the key may do; never more than its user's membership allows.",
     )
-    prefix = models.CharField(max_length=12, help_text="The part of the key that names it.")
+    prefix = models.CharField(max_length=12, help_text="The part of the key that identifies it.")
     key_hash = models.CharField(max_length=64, help_text="SHA-256 of the whole key.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
-    expires_at = models.DateTimeField(null=True, blank=True, help_text="Empty means never.")
-    last_used_at = models.DateTimeField(null=True, blank=True, help_text="To the minute.")
+    expires_at = models.DateTimeField(
+        null=True, blank=True, help_text="Empty means that it never expires."
+    )
+    last_used_at = models.DateTimeField(null=True, blank=True, help_text="Accurate to the minute.")
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
