@@ -101,7 +101,7 @@ def test_selected_jobs_are_retried_after_a_page_that_counts_them(
     page = choose(operator, JOBS, "retry", [*jobs, acme.waiting])
     assert page.status_code == 200
     assert (page.context["totals"].count, page.context["left_alone"]) == (3, 1)
-    assert "1 of those selected are left alone" in page.content.decode()
+    assert "1 of the selected rows will not be changed" in page.content.decode()
     assert {now(job).status for job in jobs} == {"failed"}
     answer = confirm(operator, page, reason="fixed")
     (run,) = finish()

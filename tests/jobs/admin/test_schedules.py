@@ -76,7 +76,7 @@ def test_the_page_shows_the_latest_runs_and_leads_to_all_and_to_each(
     address = operation_url(row, "change")
     with all_firms("test"):
         ScheduleRun.objects.filter(schedule=row).delete()
-    assert "It did not run yet" in operator.get(address).content.decode()
+    assert "It has not run yet" in operator.get(address).content.decode()
     with all_firms("test"):
         Schedule.objects.filter(pk=row.pk).update(payload={})
     submit(operator, row, "run")

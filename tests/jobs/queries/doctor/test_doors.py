@@ -105,7 +105,7 @@ def test_the_page_shows_what_to_mend_to_platform_staff(staff: Client, found: lis
 
 def test_the_page_of_the_real_checks_opens(staff: Client) -> None:
     answer = staff.get(reverse("queue-doctor"))
-    assert "Looked at and well" in answer.content.decode()
+    assert "Checked and fine" in answer.content.decode()
 
 
 @pytest.mark.req("T-03")
