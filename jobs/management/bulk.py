@@ -42,7 +42,7 @@ def bulk_subcommand(
         *own,
         argument("--reason", default="", help="why; kept in the audit log; required for a discard"),
         argument("--start", action="store_true", help="start the run; without this, only count"),
-        argument("--rate", type=float, metavar="N", help=f"the most {noun}s per second"),
+        argument("--rate", type=float, metavar="N", help=f"{noun}s per second, at most"),
         argument(
             "--canary",
             type=int,
@@ -57,8 +57,7 @@ def bulk_subcommand(
             "--max-failure-rate",
             type=float,
             default=MAX_FAILURE_RATE,
-            help="the fraction of the canary, from 0 to 1, that may fail again (default: "
-            "%(default)s)",
+            help="stop if more than this fraction of the canary fails again (default: %(default)s)",
         ),
         everywhere=True,
     )

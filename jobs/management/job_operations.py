@@ -61,8 +61,8 @@ def _start(parser: CommandParser) -> None:
     argument(
         "--on-conflict",
         choices=[word.value for word in OnConflict],
-        help="if a job that has not begun has the key, replace it; debounce: give it the new "
-        "time, too",
+        help="for a job that has the key and has not begun: replace its payload and options; "
+        "debounce: its time, too",
     ),
     argument(
         "--max-wait",

@@ -98,7 +98,7 @@ class Command(JsonCommand):
             "--failed-as",
             choices=[Status.FAILED.value, Status.DLQ.value],
             default=Status.FAILED.value,
-            help="failed jobs become failed, or dlq: then each needs a decision",
+            help="the status of failed jobs; dlq: each waits for a decision",
         )
         parser.add_argument(
             "--dry-run", action="store_true", help="show what would be imported, and store nothing"

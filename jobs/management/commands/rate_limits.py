@@ -37,7 +37,7 @@ _list = RATE_LIMITS.list(
 
 @subcommand(
     "set",
-    "Jobs that are counted together start at most this often.",
+    "Set a rate limit: jobs that are counted together start at most this often.",
     arguments.TYPE,
     arguments.LIMIT_KEY,
     argument(
