@@ -82,7 +82,7 @@ class NewRateForm(FirmChoiceForm, RateForm):
         required=False,
         empty_value=None,
         label="Type",
-        choices=lambda: [("", "Every type (of a limit key)"), *type_choices()],
+        choices=lambda: [("", "Every type (only per limit key)"), *type_choices()],
     )
     limit_key = forms.CharField(
         required=False,

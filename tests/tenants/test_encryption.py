@@ -136,7 +136,7 @@ def test_rotation_names_the_rows_whose_key_is_lost_and_does_the_others(settings:
     settings.FIELD_ENCRYPTION_KEYS = (new, old)
     with pytest.raises(Refused, match=str(unreadable.pk)) as caught:
         call_command("rotate_keys", stdout=io.StringIO())
-    assert "1 rows encrypted anew" in str(caught.value)
+    assert "1 rows were encrypted again" in str(caught.value)
     assert CANARY not in str(caught.value)
 
 

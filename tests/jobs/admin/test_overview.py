@@ -185,7 +185,7 @@ def test_the_page_of_a_reprocessed_dead_letter_tells_what_died_from_the_job_now(
     after = operator.get(address)
     text = after.content.decode()
     assert "Payload of the job now</h2>" in text
-    assert "is completed in series 2. A dead letter keeps no payload" in text
+    assert "is now completed in series 2. A dead letter keeps no payload" in text
     assert facts_of(after)["Attempts"] == "1"
 
 

@@ -230,7 +230,7 @@ def test_a_chain_is_enqueued(run: Runner, firm: Firm) -> None:
     ("links", "code", "message"),
     [
         ("{}", 2, "a JSON list"),
-        ('[{"job_type": "noop", "colour": "red"}]', 2, "no 'colour'"),
+        ('[{"job_type": "noop", "colour": "red"}]', 2, "'colour' is unknown"),
         ('[{"job_type": "noop", "priority": "high"}]', 2, "another type"),
         ('[{"payload": {}}]', 2, "job_type is missing"),
         ('[{"job_type": "noop"}, {"job_type": "nope"}]', 1, "jobs.1.job_type"),
