@@ -268,7 +268,7 @@ def _key_faults(path: str, value: Mapping[Any, Any], *, check_secrets: bool) -> 
 def _value_faults(path: str, value: object) -> Iterator[Fault]:
     # isinstance() takes a lazy object for the object it wraps, but the encoder refuses it.
     if isinstance(value, LazyObject) or not isinstance(value, PLAIN + ENCODED):
-        yield Fault(path, "wrong_type", f"{type(value).__name__} is not a JSON type")
+        yield Fault(path, "wrong_type", f"{type(value).__name__} is not JSON")
     elif isinstance(value, str):
         yield from text_faults(path, value)
     elif isinstance(value, float):

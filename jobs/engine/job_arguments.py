@@ -124,7 +124,7 @@ def refuse_other_firm(firm: Firm | int | None, own_id: int) -> None:
         ArgumentsInvalid: it is another one.
     """
     if firm is not None and getattr(firm, "pk", firm) != own_id:
-        message = "must be the job's own firm: for another firm call jobs.queue.enqueue(…, firm=…)"
+        message = "must be the job's own: for another firm call jobs.queue.enqueue(…, firm=…)"
         raise ArgumentsInvalid([Fault("firm", "not_possible", message)])
 
 

@@ -121,7 +121,7 @@ def read_job(job_id: UUID) -> JobQueue:
     rows = JobQueue.objects.unscoped("an id just given by the engine")
     row: JobQueue | None = reading(lambda: rows.filter(pk=job_id).first())
     if row is None:
-        raise UnknownJob(f"job {job_id} was deleted")
+        raise UnknownJob(f"job {job_id} is deleted")
     return row
 
 

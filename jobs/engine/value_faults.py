@@ -35,5 +35,5 @@ def moment_faults(name: str, moment: object) -> list[Fault]:
     if moment.utcoffset() is None:
         return [Fault(name, "naive_time", "must carry a time zone")]
     if not is_in_range(moment):
-        return [Fault(name, "out_of_range", f"must be in {YEARS}")]
+        return [Fault(name, "out_of_range", f"must lie in {YEARS}")]
     return []

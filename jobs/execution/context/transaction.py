@@ -65,7 +65,9 @@ def completing(
             transaction.on_commit(lambda: _admit(claim, released_capacity), robust=True)
     except BaseException as error:
         if not is_completed(claim) and (signals.timed_out or isinstance(error, JobTimeout)):
-            raise LeaseLost(f"job {claim.job_id} timed out: nothing was written") from error
+            raise LeaseLost(
+                f"job {claim.job_id} ran into its timeout: nothing was written"
+            ) from error
         raise
     if signals.timed_out:
         raise JobTimeout

@@ -378,7 +378,9 @@ def test_a_child_of_another_firm_is_refused(firm, other_firm, add):
     add(firm=firm)
     ctx = context(take_one())
     for wrong in (other_firm, other_firm.pk, "acme"):
-        with pytest.raises(ArgumentsInvalid, match=r"^firm: must be the job's own: for another "):
+        with pytest.raises(
+            ArgumentsInvalid, match=r"^firm: must be the job's own: for another firm "
+        ):
             ctx.enqueue("test.work", firm=wrong)
     for own in (firm, firm.pk, None):
         assert ctx.enqueue("test.work", firm=own).job.firm_id == firm.pk

@@ -106,7 +106,7 @@ class TestRunJob:
         with pytest.raises(NotRunnable, match="it is canceled"):
             run_job(stopped)
         assert acquire_lock("name:ada", 60)
-        with pytest.raises(NotRunnable, match="lock name:ada is held"):
+        with pytest.raises(NotRunnable, match="lock name:ada has been held"):
             run_job("kit.keyed", {"name": "ada"})
 
     def test_nobody_runs_a_job_inside_a_scope(self, firm: Firm) -> None:
