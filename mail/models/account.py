@@ -70,7 +70,7 @@ class MailAccount(TenantModel):
     )
     last_sync_at = models.DateTimeField(null=True, blank=True)
     active = models.BooleanField(
-        default=True, help_text="The jobs of an inactive mailbox end canceled."
+        default=True, help_text="The jobs of an inactive mailbox are canceled."
     )
     connection = models.CharField(
         max_length=20,
@@ -137,7 +137,8 @@ class MailAccount(TenantModel):
     read_attachments = models.BooleanField(
         default=True,
         db_default=True,
-        help_text="Attachments of its new mail are read, unless READ_ATTACHMENTS is off for all.",
+        help_text="Attachments of its new mail are read, unless READ_ATTACHMENTS is off for all "
+        "mailboxes.",
     )
     watch_expires_at = models.DateTimeField(
         null=True, blank=True, help_text="When Gmail stops sending notifications."
@@ -155,7 +156,8 @@ class MailAccount(TenantModel):
     held_until = models.DateTimeField(
         null=True,
         blank=True,
-        help_text="Gmail asked for fewer requests: no job of the mailbox calls it before this.",
+        help_text="Gmail asked for fewer requests: no job of the mailbox calls Gmail before this "
+        "time.",
     )
     last_error = models.CharField(
         max_length=MAX_ERROR_LENGTH, blank=True, default="", db_default=""

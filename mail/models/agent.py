@@ -26,14 +26,16 @@ class Preprocessor(models.TextChoices):
 class AgentProfile(TenantModel):
     """What an agent is told, which tools it may use, and to whom it may ask to write."""
 
-    name = models.CharField(max_length=MAX_PROFILE_LENGTH, help_text="Routing rules name it.")
+    name = models.CharField(max_length=MAX_PROFILE_LENGTH, help_text="Routing rules use this name.")
     instructions = models.TextField(help_text="What the agent is told before it reads a message.")
     model = models.CharField(
-        max_length=100, blank=True, default="", help_text="Empty: that of LLM_MODEL."
+        max_length=100, blank=True, default="", help_text="Empty: the model in LLM_MODEL."
     )
-    max_tokens = models.PositiveIntegerField(default=4096, help_text="Of each reply.")
+    max_tokens = models.PositiveIntegerField(
+        default=4096, help_text="The most tokens in each reply."
+    )
     max_iterations = models.PositiveSmallIntegerField(
-        default=10, help_text="How often the model is asked at most for one message."
+        default=10, help_text="How often at most the model is asked about one message."
     )
     tools: models.JSONField[list[str], list[str]] = models.JSONField(
         default=list, blank=True, help_text="The names of the tools it may use; no other one runs."

@@ -29,10 +29,13 @@ class MailLabel(TenantModel):
         help_text="Which of Mailroom's own labels this is; empty for the person's labels.",
     )
     description = models.TextField(
-        blank=True, default="", db_default="", help_text="What the label is for, to the classifier."
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Tells the classifier what the label is for.",
     )
     available_to_classifier = models.BooleanField(
-        default=True, db_default=True, help_text="The classifier may choose it."
+        default=True, db_default=True, help_text="The classifier may choose this label."
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 

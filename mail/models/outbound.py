@@ -61,7 +61,7 @@ class OutboundMessage(TenantModel):
     )
     kind = models.CharField(max_length=10, choices=OutboundKind)
     automatic = models.BooleanField(
-        default=False, help_text="Nobody wrote it: loops are guarded against."
+        default=False, help_text="No person wrote it, so Mailroom guards against loops."
     )
     auto_reply_to = models.CharField(
         max_length=MAX_ADDRESS_LENGTH,

@@ -98,7 +98,7 @@ class NotificationPreference(DatedRow):
         null=True, blank=True, help_text="From this time of day on nothing is delivered."
     )
     quiet_until = models.TimeField(
-        null=True, blank=True, help_text="At this time of day what came meanwhile is delivered."
+        null=True, blank=True, help_text="At this time of day whatever waited is delivered."
     )
     email = models.BooleanField(default=True, help_text="To the address of the account.")
     discord_webhook = EncryptedTextField(

@@ -56,7 +56,7 @@ class ReplySettings(ReplyRow):
     default_language = models.CharField(
         max_length=MAX_LANGUAGE_LENGTH,
         default="en",
-        help_text="Where that of the message cannot be told.",
+        help_text="Used where the language of the message cannot be told.",
     )
     sign_off_name = models.CharField(
         max_length=200, blank=True, default="", help_text="Empty: the mailbox's name."
@@ -83,7 +83,7 @@ class ReplyStyle(ReplyRow):
     language = models.CharField(
         max_length=MAX_LANGUAGE_LENGTH,
         default="auto",
-        help_text="A code such as en, or auto: that of the message.",
+        help_text="A code such as en, or auto for the language of the message.",
     )
     examples: models.JSONField[list[dict[str, str]], list[dict[str, str]]] = models.JSONField(
         default=list, blank=True, help_text="[{context, input, draft}]"

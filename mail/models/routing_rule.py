@@ -33,7 +33,9 @@ class RoutingRule(TenantModel):
         help_text="Empty: every mailbox of the firm.",
     )
     name = models.CharField(max_length=100)
-    position = models.PositiveIntegerField(default=100, help_text="Lower is asked first.")
+    position = models.PositiveIntegerField(
+        default=100, help_text="Lower numbers are checked first."
+    )
     match = models.JSONField(help_text="The conditions; see mail/rules/routing.py.")
     route = models.CharField(max_length=10, choices=Route)
     profile = models.CharField(

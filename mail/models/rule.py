@@ -15,15 +15,17 @@ class SafeMode(models.TextChoices):
     """Which safety checks a rule's actions skip."""
 
     DEFAULT = "default", "None"
-    ALWAYS_SAFE = "always_safe", "That of confidence"
-    DANGEROUS_OVERRIDE = "dangerous_override", "That of danger, too"
+    ALWAYS_SAFE = "always_safe", "The confidence check"
+    DANGEROUS_OVERRIDE = "dangerous_override", "The confidence and danger checks"
 
 
 class Rule(ScopedRow):
     """Conditions, and the category and actions that follow where they hold."""
 
     name = models.CharField(max_length=100)
-    priority = models.PositiveIntegerField(default=100, help_text="Lower goes first.")
+    priority = models.PositiveIntegerField(
+        default=100, help_text="Lower numbers are checked first."
+    )
     enabled = models.BooleanField(default=False)
     disabled_reason = models.TextField(
         blank=True, default="", help_text="Why Mailroom switched it off; empty: it did not."
