@@ -33,7 +33,7 @@ from mail.services.documents.index import index_missing, index_some
 from mail.services.queueing import PAGE
 
 SWEEP_SECONDS = 3600
-INTERRUPTED = "The process that reads was ended from outside, or had no processor"
+INTERRUPTED = "The process that reads was killed from outside, or got no processor time"
 # The retries wait long, because a restarted scanner loads its signatures for minutes.
 SCAN_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=30)
 

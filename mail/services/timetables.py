@@ -45,7 +45,7 @@ def plan(row: RecurringRow) -> list[dict[str, str]]:
     except TimetableInvalid as error:
         return [fault(error.field, str(error))]
     if row.due_at is None:
-        return [fault("due_at", "is missing: or give a cron expression or an interval")]
+        return [fault("due_at", "is missing: give it, or a cron expression or an interval")]
     if row.due_at <= now:
-        return [fault("due_at", "must be to come")]
+        return [fault("due_at", "must be in the future")]
     return []

@@ -99,7 +99,7 @@ def _mail(common: dict[str, Any]) -> RowsByResource:
         Decision(**of_question, category="needs_response", **verdict)
         for verdict in (
             {"source": "offline", "confidence": 0.8, "explanations": {"labelled": False}},
-            {"source": "person", "confidence": 1.0, "rationale": "Said by the person."},
+            {"source": "person", "confidence": 1.0, "rationale": "The person said so."},
         )
     ]
     AgentRun.objects.create(

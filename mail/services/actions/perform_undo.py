@@ -103,7 +103,7 @@ def _own_undo(original: Action, job_id: UUID) -> Action:
             undo = _failed_undo(original, job_id) or open_undo(original)
         owned = undo.job_id in (None, job_id)
         if not owned:
-            raise NotUndoable(why_not_undoable(original) or "Another job undoes it.")
+            raise NotUndoable(why_not_undoable(original) or "Another job undoes the action.")
         Action.objects.filter(pk=undo.pk, job_id=None).update(job_id=job_id)
         undo.job_id = job_id
     return undo

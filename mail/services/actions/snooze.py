@@ -105,7 +105,7 @@ def _too_late(
     if refusal is not None:
         return {"skipped": True, "reason": refusal.reason}
     complete_action(account, action, state.labels, state.cursor, LabelChange())
-    return {"action_id": str(action.pk), "changed": False, "reason": "Its time is over"}
+    return {"action_id": str(action.pk), "changed": False, "reason": "The snooze time is over"}
 
 
 def _hide(
@@ -242,7 +242,7 @@ def wake(
     if action is None:
         return {"skipped": True, "reason": "The message is no longer here"}
     if action.wake_at is None:
-        return {"skipped": True, "reason": "It is back, was undone, done with, or snoozed again"}
+        return {"skipped": True, "reason": "The snooze is over, undone, or replaced by a new one"}
     require_unpaused(account)
     # The label may have been deleted and made again after this job was stored.
     known = (action.undo_hint or {}).get("snooze_label_id") or label_id

@@ -33,7 +33,7 @@ WAKE_GRACE = timedelta(minutes=2)
 # Gmail would soon refuse a wake again that became a dead letter. So the next is tried after as long
 # as the message was late by then, and after at most this long.
 LONGEST_WAIT = timedelta(hours=1)
-QUESTION_GONE = "What it was about was deleted before anybody approved it"
+QUESTION_GONE = "The mail it was about was deleted before anybody approved it"
 _WAITS = Q(status=OutboundStatus.APPROVED_PENDING)
 WHY: dict[str | None, str] = {
     Status.CANCELED: "Its job was canceled",

@@ -52,7 +52,7 @@ def _one_line(text: str) -> str:
 
 def _without_nul(text: str) -> str:
     if "\x00" in text:
-        raise PydanticCustomError("nul", "holds NUL, which no mail may")
+        raise PydanticCustomError("nul", "contains NUL, which mail may not contain")
     return text
 
 
@@ -183,7 +183,7 @@ def check_parameters(
     if isinstance(model, SnoozeParameters):
         snooze_until(model, requested_at or timezone.now())
     elif isinstance(model, AutoReplyParameters) and not any(model.model_dump().values()):
-        raise _invalid(action_type, "body", "required", "say what to answer")
+        raise _invalid(action_type, "body", "required", "must say what to answer")
     return model
 
 
@@ -205,13 +205,25 @@ def _moment(parameters: SnoozeParameters, requested_at: datetime) -> tuple[datet
     until, amount, units = parameters.until, parameters.amount, parameters.units
     if until is not None:
         if amount is not None or units is not None:
-            raise _invalid(ActionType.SNOOZE, "until", "conflict", "give it, or amount and units")
+            raise _invalid(
+                ActionType.SNOOZE,
+                "until",
+                "conflict",
+                "must be given, or amount and units, and not both",
+            )
         return _parse(until), "until"
     if amount is None and units is None:
-        raise _invalid(ActionType.SNOOZE, "until", "required", "give it, or amount and units")
+        raise _invalid(
+            ActionType.SNOOZE,
+            "until",
+            "required",
+            "must be given, or amount and units, and not both",
+        )
     if amount is None or units is None:
         missing = "amount" if amount is None else "units"
-        raise _invalid(ActionType.SNOOZE, missing, "required", "amount and units go together")
+        raise _invalid(
+            ActionType.SNOOZE, missing, "required", "is missing: amount and units go together"
+        )
     try:
         return requested_at + timedelta(**{units: amount}), "amount"
     except OverflowError:

@@ -62,19 +62,22 @@ def why_not_undoable_with(
     if action.action_type == ActionType.UNDO:
         return "An undo cannot be undone; ask for the action itself."
     if action.status != ActionStatus.COMPLETED:
-        return f"Only what was done can be undone: the action is {action.get_status_display().lower()}."
+        return (
+            "Only a completed action can be undone: this one is "
+            f"{action.get_status_display().lower()}."
+        )
     if hint.get("irreversible"):
         return str(hint.get("why") or "The action cannot be undone.")
     if undo_status is not None:
         done = undo_status == ActionStatus.COMPLETED
-        return "It is undone already." if done else "It is being undone."
+        return "The action is undone already." if done else "The action is being undone."
     if obstacle := why_not_used(action.account):
         return obstacle
     if action.action_type != ActionType.SNOOZE:
         return ""
     if again is None:
         again = _later_snoozes(action).exists()
-    return "The message was snoozed again; undo that first." if again else ""
+    return "The message was snoozed again; undo the newer snooze first." if again else ""
 
 
 def _later_snoozes(action: Action | OuterRef) -> QuerySet[Action]:
@@ -161,7 +164,7 @@ def open_undo(action: Action) -> Action:
                 firm_id=action.firm_id, cause=undo, effect=action, relation=Relation.UNDO_OF
             )
     except IntegrityError:
-        raise NotUndoable("It is being undone.") from None
+        raise NotUndoable("The action is being undone.") from None
     return undo
 
 

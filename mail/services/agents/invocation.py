@@ -18,8 +18,8 @@ from mail.services.agents.schedules import why_stopped
 from tenants.scope import firm_scope
 
 MAX_OUTPUT = 5000
-SWITCHED_OFF = "Its timetable is switched off"
-RUN_SINCE = "It has run after this date already"
+SWITCHED_OFF = "The agent schedule is switched off"
+RUN_SINCE = "The agent has already run after this date"
 PRIVATE_OUTPUT = "(private: the run's page shows it to readers of the mailbox)"
 
 

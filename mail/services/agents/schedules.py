@@ -26,8 +26,8 @@ from tenants.models import Membership
 from tenants.scope import all_firms, firm_scope
 
 INVOCATION_TYPE = "agent_invocation"
-LEFT_FIRM = "Its person is no member of the firm any more"
-PERSON_INACTIVE = "Its person is inactive"
+LEFT_FIRM = "The person it runs for is no longer a member of the firm"
+PERSON_INACTIVE = "The person it runs for is inactive"
 PRIVATE_PROMPT = "(private: the timetable says it to readers of the mailbox)"
 DEFAULTS: dict[str, Any] = {**timetables.DEFAULTS, "enabled": True}
 SETTINGS = ("name", "prompt", "account_id", "profile_id", *DEFAULTS)
@@ -218,4 +218,4 @@ def _save(schedule: AgentSchedule) -> None:
         others = AgentSchedule.objects.filter(name=schedule.name).exclude(pk=schedule.pk)
         if not others.exists():
             raise
-        raise AgentScheduleInvalid([fault("name", "is the name of another one")]) from None
+        raise AgentScheduleInvalid([fault("name", "is the name of another schedule")]) from None

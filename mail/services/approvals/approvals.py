@@ -48,7 +48,7 @@ APPROVE_ROLE = Role.OPERATOR
 NO_ANSWER = "Nobody approved it in time"
 CHANGED = "What was asked has changed since; ask anew"
 NOT_WAITING = "It no longer waits for approval"
-NOT_PERMITTED = "Only the mailbox's owner, or an operator who may read it, decides"
+NOT_PERMITTED = "Only the mailbox's owner, or an operator who may read the mailbox, may decide"
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _obstacle(approval: Approval, status: ApprovalStatus, by: Actor) -> str:
         return NOT_PERMITTED
     if approval.status != ApprovalStatus.PENDING:
         by_whom = f" by {approval.decided_by}" if approval.decided_by else ""
-        return f"It is {approval.get_status_display().lower()}{by_whom} already"
+        return f"This is already {approval.get_status_display().lower()}{by_whom}"
     if approval.expires_at <= timezone.now():
         _end(approval, ApprovalStatus.EXPIRED, SERVICE)
         return NO_ANSWER

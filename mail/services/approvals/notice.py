@@ -94,14 +94,14 @@ def _body(approval: Approval, person: Any) -> str:
     lines = [f"{name + ':':<9} {value}" for name, value in facts_of(approval)]
     return "\n".join(
         [
-            f"Mailroom waits for your yes in {approval.account.address}.",
+            f"Mailroom waits for your approval in {approval.account.address}.",
             "",
             *lines,
             "",
             f"Look at it and decide:  {public_url()}{link}",
             f"In the admin:           {public_url()}{PAGE.format(approval.pk)}",
             "",
-            f"Without an answer nothing happens; the question ends {approval.expires_at:%Y-%m-%d %H:%M} UTC.",
+            f"Without an answer nothing happens. You can decide until {approval.expires_at:%Y-%m-%d %H:%M} UTC.",
         ]
     )
 

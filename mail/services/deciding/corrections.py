@@ -62,7 +62,7 @@ def decide_for_person(
         unseen = held_unseen(account, case.thread, case.messages, None, among=among)
         case = replace(case, rules=[], unseen=unseen)
         lock_for_answers(account, case.held)
-        verdict = ruled(category, "Said by the person.", "person", case.context)
+        verdict = ruled(category, "The person said so.", "person", case.context)
         decision = decide(account, case, verdict, source=DecisionSource.PERSON, job_id=job_id)
         if case.thread.classification != category:
             # A conversation may be stored message by message: that is still one correction.

@@ -33,7 +33,7 @@ CONTRADICTED = "An earlier proposal is about the same."
 ASKED_BEFORE = "It was asked for before."
 DISCARDED = "The message is in the trash or among spam."
 NOT_NOW = "Mailroom does nothing with this message now: see the mailbox's mode."
-ENOUGH_ASKED = f"{MAX_OPEN_QUESTIONS} proposals of this mailbox wait for a yes already."
+ENOUGH_ASKED = f"{MAX_OPEN_QUESTIONS} proposals of this mailbox already wait for approval."
 
 # Of several actions about the same thing only the first is taken.
 _ABOUT = {

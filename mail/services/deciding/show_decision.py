@@ -31,7 +31,7 @@ def show_decision(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
         decisions = Decision.objects.filter(account=account, message__thread_id=thread_id)
         decision = decisions.select_related("message").order_by("-pk").first()
         if decision is None or not may_label(account, decision.message):
-            return {"skipped": True, "reason": "The mailbox suggests only, or is paused"}
+            return {"skipped": True, "reason": "The mailbox is set to suggest only, or is paused"}
         messages = list(Message.objects.filter(account=account, thread_id=thread_id).only(*OUTLINE))
         thread = MailThread.objects.get(pk=thread_id)
         if thread.status == ThreadStatus.ARCHIVED:

@@ -63,7 +63,7 @@ def digest_of(account: MailAccount, day: date, time_zone: str) -> Digest | None:
         *_parts(briefing, ZoneInfo(time_zone)),
         *_counts(briefing, open_by_category(account, 1)),
         f"The briefing:               {page}",
-        f"Another time, or no digest: {public_url()}{PREFERENCES_PAGE}",
+        f"Change or stop the digest:  {public_url()}{PREFERENCES_PAGE}",
     ]
     return Digest(account.address, ", ".join(said), "\n".join(lines) + "\n", page)
 
@@ -71,7 +71,7 @@ def digest_of(account: MailAccount, day: date, time_zone: str) -> Digest | None:
 def _parts(briefing: Briefing, zone: ZoneInfo) -> Iterator[str]:
     yield from _part("Waits for you", briefing.for_you, _thread, zone)
     yield from _part("Nobody answered you", briefing.follow_ups, _thread, zone)
-    yield from _part("Waits for your yes", briefing.approvals, _approval, zone)
+    yield from _part("Waits for your approval", briefing.approvals, _approval, zone)
     yield from _part("Sent or not? Have a look", briefing.in_doubt, _outbound, zone)
     yield from _part("Drafts in Gmail", briefing.drafts, _draft, zone)
     yield from _part("Proposed rules", briefing.proposed_rules, _rule, zone)
@@ -103,7 +103,9 @@ def _approval(approval: Approval, zone: ZoneInfo) -> tuple[str, str]:
 
 
 def _outbound(outbound: OutboundMessage, zone: ZoneInfo) -> tuple[str, str]:
-    return outbound.subject, f"nobody can tell; written {_moment(outbound.created_at, zone)}"
+    return outbound.subject, (
+        f"nobody can tell whether it was sent; written {_moment(outbound.created_at, zone)}"
+    )
 
 
 def _draft(draft: Draft, zone: ZoneInfo) -> tuple[str, str]:
@@ -121,7 +123,7 @@ def _counts(briefing: Briefing, today: dict[str, int]) -> Iterator[str]:
     yield from ("", _COLUMNS.format("Threads", "new", "not done"))
     for category, count in briefing.categories.items():
         yield _COLUMNS.format(_WORDS[category], today[category], count)
-    yield f"New: of the last day. Not done: of the last {briefing.days} days."
+    yield f"New: mail of the last day. Not done: mail of the last {briefing.days} days."
     yield ""
 
 

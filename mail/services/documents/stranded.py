@@ -16,7 +16,7 @@ _WHY: dict[str | None, tuple[str, str]] = {
     Status.FAILED: ("job_failed", "Its job failed: retry it"),
     Status.DLQ: ("job_dead_letter", "Its job is a dead letter: reprocess it"),
 }
-_GONE = ("job_gone", "Its job is over: nobody reads it any more")
+_GONE = ("job_gone", "Its job is over: it will not be read")
 
 
 def with_job_status(documents: QuerySet[Any]) -> QuerySet[Any]:

@@ -69,7 +69,8 @@ def request_rework(
     draft.next_instruction = _joined(earlier, instruction.strip())
     if len(draft.next_instruction) > MAX_INSTRUCTION_LENGTH:
         raise WrongState(
-            "A rework waits whose order is too long already; ask again once that is done."
+            "A rework already waits, and its order is as long as it may be; ask again "
+            "once it is done."
         )
     draft.save(update_fields=["next_instruction"])
     _audit("draft.rework", draft, by, reason)

@@ -124,7 +124,7 @@ def _save(row: ReplyRow) -> None:
             row.save()
     except IntegrityError as error:
         name = {Contact: "pattern", ReplySettings: "account_id"}.get(type(row), "name")
-        raise ReplyInvalid([fault(name, "is there already")]) from error
+        raise ReplyInvalid([fault(name, "already exists")]) from error
 
 
 def _settings_faults(row: Any) -> Faults:

@@ -79,7 +79,7 @@ def _checked_manifest(archive: ExportArchive) -> dict[str, Any]:
     owned = {model._meta.db_table for model in apps.get_models() if issubclass(model, FirmOwned)}
     unknown = sorted(archive.names - {f"tables/{table}.jsonl" for table in owned})
     if tables := [repr(name) for name in unknown if name.startswith("tables/")][:5]:
-        raise faulty(f"has what this version of the code has no table for: {', '.join(tables)}")
+        raise faulty(f"has tables that this version of Mailroom does not know: {', '.join(tables)}")
     return manifest
 
 
@@ -95,9 +95,9 @@ def _firm_of(facts: dict[str, Any], slug: str) -> Firm:
         firm = Firm(**given, active=False)
         firm.full_clean()
     except ValidationError as error:
-        raise faulty(f"has a firm that cannot be: {'; '.join(error.messages)}") from error
+        raise faulty(f"has a firm that is not valid: {'; '.join(error.messages)}") from error
     except ValueError as error:
-        raise faulty(f"has a firm that cannot be: {error}") from error
+        raise faulty(f"has a firm that is not valid: {error}") from error
     firm.save(force_insert=True)
     return firm
 
@@ -192,7 +192,7 @@ def _store(model: type[Any], rows: list[Any], file: str) -> None:
     except IntegrityError as error:
         if model.objects.filter(pk__in=[row.pk for row in rows]).exists():
             raise WrongState("Rows of this export are in this database already") from error
-        raise faulty(f"is damaged: a row of {file} breaks a rule of its table") from error
+        raise faulty(f"is damaged: a row of {file} violates a constraint of its table") from error
 
 
 def _drop_loose(firm: Firm) -> int:

@@ -94,7 +94,7 @@ def _whom(kind: RequestKind, subject: str) -> str:
         return checked_address(subject)
     if subject.strip():
         # Somebody who names a person wants that person's data, and would get everybody's.
-        message = "is whom a gdpr_export is about; an export of the firm takes none"
+        message = "names the person of a gdpr_export; an export of the firm takes none"
         raise FaultyInput([{"field": "subject", "code": "not_taken", "message": message}])
     return ""
 

@@ -42,7 +42,7 @@ from tenants.scope import firm_scope
 
 WRITING_TYPE = "action.gmail"
 PAUSE_REASON = "The mailbox is paused"
-SUGGESTS_ONLY = "The mailbox suggests only"
+SUGGESTS_ONLY = "The mailbox is set to suggest only"
 # After how long an action is tried again that was claimed before its mailbox was paused.
 CHECK_SECONDS = 60
 
@@ -119,7 +119,7 @@ def activate(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> 
 def suggest_only(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
     """Write nothing to Gmail from now on; waiting actions and messages are canceled."""
     _lock(account)
-    _refuse(account.mode == Mode.SUGGEST, "The mailbox suggests only already.")
+    _refuse(account.mode == Mode.SUGGEST, "The mailbox is set to suggest only already.")
     _change(account, "mailbox.suggest_only", by, reason, mode=Mode.SUGGEST, active_since=None)
     cancel_waiting(account, SUGGESTS_ONLY)
 

@@ -40,6 +40,6 @@ def send_reauth_notice(ctx: JobContext, account_id: UUID) -> int:
 def _reauth_body(firm: Firm, account: MailAccount) -> str:
     return (
         f"Google no longer lets Mailroom into {account.address}, a mailbox of {firm.name}.\n\n"
-        "Nothing is lost: its jobs wait, and continue when somebody connects it again.\n\n"
+        "Nothing is lost: the mailbox's jobs wait, and continue when somebody connects it again.\n\n"
         f"Its page:   {PAGE.format(account.pk)}\n"
     )

@@ -30,8 +30,8 @@ from tenants.scope import firm_scope
 EVENT = "reminder"
 NOT_FOUND = "Reminder not found"
 CANCELED = "Reminder is canceled"
-ANSWERED = "No answer is waited for any more"
-DELIVERED_SINCE = "It was delivered after this date already"
+ANSWERED = "Nobody waits for an answer any more"
+DELIVERED_SINCE = "The reminder was already delivered after this date"
 MOVED = "Reminder was given other dates"
 NOT_THEIRS = "The mailbox is no longer the person's"
 

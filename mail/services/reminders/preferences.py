@@ -158,12 +158,12 @@ def _check(row: NotificationPreference, discord_webhook: str | None) -> None:
     if row.time_zone not in available_timezones():
         faults.append(fault("time_zone", "must be the name of a zone, such as Europe/Vienna"))
     if (row.quiet_from is None) != (row.quiet_until is None):
-        faults.append(
-            fault("quiet_until", "needs a time when the quiet hours begin, and the other way round")
-        )
+        faults.append(fault("quiet_until", "needs quiet_from too: give both times, or neither"))
     elif row.quiet_from is not None and row.quiet_from == row.quiet_until:
         # Not allowed, because it could mean the whole day or no time at all.
-        faults.append(fault("quiet_until", "is when the quiet hours begin: they would have no end"))
+        faults.append(
+            fault("quiet_until", "is the same as quiet_from: the quiet hours would have no end")
+        )
     if row.digest_at is not None and (row.digest_at.second or row.digest_at.microsecond):
         faults.append(fault("digest_at", "must be a whole minute"))
     if discord_webhook:

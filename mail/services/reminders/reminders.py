@@ -73,7 +73,7 @@ def cancel_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = ""
     with firm_scope(reminder.firm_id):
         locked = locked_row(reminder)
         if locked.status != ReminderStatus.ACTIVE:
-            raise WrongState("Nothing of the reminder is to come.")
+            raise WrongState("The reminder has no further deliveries.")
         locked.status, locked.due_at = ReminderStatus.CANCELED, None
         locked.changed_at = timezone.now()
         locked.save()

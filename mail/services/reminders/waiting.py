@@ -14,7 +14,7 @@ from tenants.audit import Actor
 
 # The job types of deliveries: reminders and digests.
 TYPES = ("reminder_delivery", "digest_delivery")
-REASON = "The quiet hours are others now"
+REASON = "The quiet hours were changed"
 
 
 def ask_again(user_id: Any, by: Actor) -> None:

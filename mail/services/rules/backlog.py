@@ -46,7 +46,7 @@ def apply_page(
             }
         asked = next(iter(asked_in(account, [rule])), None)
         if asked is None:
-            return {"skipped": True, "reason": "The rule is not asked in this mailbox"}
+            return {"skipped": True, "reason": "The rule does not apply to this mailbox"}
         page = _page(account, rule, days=days, before=before)
         agents = handed_to_agents([one.pk for one in page])
         seen = [one for one in page if one.pk not in agents and not is_discarded(one)]

@@ -205,7 +205,7 @@ def apply_to_old_mail(
     if not rule.enabled:
         raise WrongState("The rule is not enabled.")
     if not rule.actions:
-        raise WrongState("The rule does nothing to mail; its category holds for new mail only.")
+        raise WrongState("The rule has no actions; its category applies to new mail only.")
     accounts = MailAccount.objects.filter(active=True)
     if rule.account_id is not None:
         accounts = accounts.filter(pk=rule.account_id)

@@ -22,7 +22,7 @@ from tenants.access import access_of
 from tenants.models import Role
 from tenants.scope import firm_scope
 
-NOBODY = "nobody is known to have enabled it"
+NOBODY = "it is not known who enabled it"
 
 
 class Reach:
@@ -84,10 +84,10 @@ class Limits:
         dangerous = [name for one in rule.actions if is_dangerous(name := str(one["action"]))]
         spares = bool(dangerous) and rule.safe_mode == SafeMode.DANGEROUS_OVERRIDE
         if looks:
-            return self._limits(rule, person, "It does not look into")
+            return self._limits(rule, person, "It does not read mail in")
         if spares:
             return self._limits(
-                rule, person, f"What is dangerous ({', '.join(dangerous)}) waits for a yes in"
+                rule, person, f"Dangerous actions ({', '.join(dangerous)}) wait for approval in"
             )
         return ""
 
@@ -97,7 +97,7 @@ class Limits:
             looks = parse_match(rule.match).looks_into_mail
         except FaultyInput:
             return ""
-        return self._limits(rule, rule.enabled_by, "It does not look into") if looks else ""
+        return self._limits(rule, rule.enabled_by, "It does not read mail in") if looks else ""
 
     def _limits(self, rule: Rule | RoutingRule, person: Any, effect: str) -> str:
         if person is None and rule.account_id is not None and rule.account is not None:

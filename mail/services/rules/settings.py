@@ -90,7 +90,10 @@ def _label_faults(actions: Sequence[dict[str, Any]], account_id: Any) -> list[di
     """Return faults of actions that apply a label with which a person gives Mailroom an order."""
     name_of = firm_label_name if account_id is None else MailboxLabels(account_id).name_of
     return [
-        fault(f"actions.{index}", "puts on a label of Mailroom's own; give the rule a category")
+        fault(
+            f"actions.{index}",
+            "applies one of Mailroom's own labels; give the rule a category instead",
+        )
         for index, one in enumerate(actions)
         if one["action"] == ActionType.APPLY_LABEL
         and is_own_label(name_of(one["parameters"]["label"]))

@@ -35,12 +35,12 @@ def check_automatic(account: MailAccount, content: Content) -> None:
         AutomaticRefused: it could begin a loop, or is the second answer within a day.
     """
     if own_recipients(account, content):
-        raise AutomaticRefused("It would go to the mailbox's own owner.")
+        raise AutomaticRefused("The message would go to the mailbox's own owner.")
     if content.message is not None:
         _check_original(account, content.message, content)
     if content.kind == OutboundKind.REPLY:
         if len(content.to) > 1:
-            raise AutomaticRefused("It would answer several addresses at once.")
+            raise AutomaticRefused("The message would answer several addresses at once.")
         lock_replies(account.pk)
         _check_rates(account, [untagged(one.key) for one in content.to], counts_asked=True)
 
@@ -80,7 +80,7 @@ def _check_original(account: MailAccount, message: Message, content: Content) ->
     sender = Address(message.sender_name, message.sender_address)
     if is_forged(headers, sender):
         raise AutomaticRefused(
-            "The receiving server could not tell that the message is by its sender, who may be forged."
+            "The receiving mail server could not verify the message's sender, who may be forged."
         )
     for address in (sender, *content.to):
         signal = automated_signal(address, headers)

@@ -130,7 +130,7 @@ def _require(outbound: OutboundMessage, statuses: tuple[OutboundStatus, ...]) ->
 def state_in_words(outbound: OutboundMessage) -> str:
     """Return the message's state in words."""
     if outbound.status == OutboundStatus.UNKNOWN:
-        return "The message needs a look."
+        return "The message needs a look: nobody can tell whether it was sent."
     return f"The message is {outbound.get_status_display().lower()}."
 
 

@@ -41,9 +41,11 @@ from mail.services.sending.sent_mail import (
 )
 from tenants.scope import firm_scope
 
-RESTORED = "The database was restored or taken over since: it may have been sent before."
-DRAFT_GONE = "Its draft is gone and it is not in the sent mail: sent or discarded, nobody can tell."
-DRAFT_CHANGED = "Its draft was changed in Gmail, and is yours: send it there, or discard it."
+RESTORED = "The database was restored or taken over since: the message may have been sent before."
+DRAFT_GONE = (
+    "The draft is gone and not in the sent mail: nobody can tell whether it was sent or discarded."
+)
+DRAFT_CHANGED = "The draft was changed in Gmail and is yours now: send it there, or discard it."
 CHECK_PAUSE_SECONDS = 5.0
 
 

@@ -127,7 +127,7 @@ def _in_words(values: Mapping[str, object]) -> str:
 
 def _verdict(decision: Decision) -> str:
     sure = f"{decision.get_category_display()}, {decision.confidence:.0%} sure"
-    return sure if decision.labelled else f"{sure}: too unsure for a label"
+    return sure if decision.labelled else f"{sure}: not sure enough for a label"
 
 
 def _decisions(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:

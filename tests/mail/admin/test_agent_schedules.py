@@ -70,11 +70,11 @@ def test_a_schedule_is_made_changed_and_deleted(mailbox: Mailbox) -> None:
     ("answers", "field", "message"),
     [
         ({"name": ""}, "name", "This field is required."),
-        ({"name": "Other"}, "name", "Is the name of another one."),
+        ({"name": "Other"}, "name", "Is the name of another schedule."),
         ({"prompt": "x" * 4001}, "prompt", "at most 4000 characters"),
         ({"account_id": ""}, "account_id", "This field is required."),
         ({"profile_id": ""}, "profile_id", "This field is required."),
-        ({"due_at": ""}, "due_at", "Is missing: or give a cron expression or an interval."),
+        ({"due_at": ""}, "due_at", "Is missing: give it, or a cron expression or an interval."),
         ({"cron": "daily"}, "cron", "Must have 5 fields"),
         ({"time_zone": "Mars"}, "time_zone", "is no time zone"),
     ],

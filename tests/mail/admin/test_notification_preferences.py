@@ -70,7 +70,7 @@ def test_preferences_are_made_changed_and_reset(firm: Firm) -> None:
     [
         ({"time_zone": "Vienna"}, "time_zone", "Must be the name of a zone"),
         ({"time_zone": ""}, "time_zone", "This field is required."),
-        ({"quiet_from": ""}, "quiet_until", "Needs a time when the quiet hours begin"),
+        ({"quiet_from": ""}, "quiet_until", "Needs quiet_from too: give both times"),
         ({"quiet_until": "late"}, "quiet_until", "Enter a valid time."),
         ({"discord_webhook": "discord.example"}, "discord_webhook", "https"),
     ],

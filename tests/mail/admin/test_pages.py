@@ -183,7 +183,7 @@ def test_attachments_of_a_mailbox_are_switched(mailbox: Mailbox, settings: Setti
     assert submit(admin, mailbox.account, "attachments", read="on").status_code == 302
     assert mailbox.reload().read_attachments is True
     settings.READ_ATTACHMENTS = False
-    assert "Not read: READ_ATTACHMENTS is off for all" in admin.get(page).content.decode()
+    assert "Not read: READ_ATTACHMENTS is off for all mailboxes" in admin.get(page).content.decode()
     operator = browser_of(mailbox.firm, Role.OPERATOR)
     assert operator.get(operation_url(mailbox.account, "attachments")).status_code == 403
 

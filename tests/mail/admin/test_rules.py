@@ -152,7 +152,7 @@ def test_the_page_of_a_rule_says_where_it_does_not_look(mailbox: Mailbox) -> Non
     client = browser_of(mailbox)
     client.post(page("new"), {**FORM, "conditions": "subject contains: invoice"})
     rule = only(stored(Rule))
-    said = "It does not look into 1 private mailbox: admin@acme.example may not read it."
+    said = "It does not read mail in 1 private mailbox: admin@acme.example may not read it."
     assert said not in client.get(page("change", rule.pk)).content.decode()
     with firm_scope(mailbox.firm):
         MailAccount.objects.update(shared=False)

@@ -31,11 +31,11 @@ def test_an_operator_undoes_an_action(mailbox: Mailbox) -> None:
     assert "The undo was asked for" in messages_of(answer)
     again = client.post(operation_url(action, "undo"), {"seen": "completed", "reason": ""})
     assert again.status_code == 409
-    assert "It is being undone" in again.content.decode()
+    assert "The action is being undone" in again.content.decode()
     drain()
     assert mailbox.labels(arrived) == set(ARRIVED)
     page = client.get(answer.headers["location"]).content.decode()
-    assert "It is undone already." in page
+    assert "The action is undone already." in page
     (entry,) = audit_entries(action.pk)
     assert (entry.door, entry.reason) == ("admin", "It was needed")
 
@@ -43,7 +43,10 @@ def test_an_operator_undoes_an_action(mailbox: Mailbox) -> None:
 def test_opening_the_page_changes_nothing(mailbox: Mailbox) -> None:
     action = done(mailbox, received(mailbox), "archive")
     client = browser_of(mailbox.firm, Role.OPERATOR)
-    assert "as far as it still stands" in client.get(operation_url(action, "undo")).content.decode()
+    assert (
+        "Takes back in Gmail what the action changed"
+        in client.get(operation_url(action, "undo")).content.decode()
+    )
     assert jobs("undo.action") == []
 
 

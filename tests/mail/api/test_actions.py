@@ -78,7 +78,7 @@ def test_a_list_of_many_asks_the_database_as_often_as_one_of_few(mailbox: Mailbo
 def test_of_a_message_that_was_snoozed_again_the_last_snooze_is_undoable(mailbox: Mailbox) -> None:
     arrived = received(mailbox)
     _, second = (done(mailbox, arrived, "snooze", amount=hours, units="hours") for hours in (1, 3))
-    again = "The message was snoozed again; undo that first."
+    again = "The message was snoozed again; undo the newer snooze first."
     api = Api(mailbox.firm, Role.VIEWER)
     last, first = api.get().json()["results"]
     assert [(row["undoable"], row["why_not_undoable"]) for row in (last, first)] == [

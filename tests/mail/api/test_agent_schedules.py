@@ -80,7 +80,7 @@ def test_a_schedule_from_its_making_to_its_end(mailbox: Mailbox) -> None:
     [
         ({"name": ""}, "name", "may not be blank"),
         ({"name": "x" * 101}, "name", "no more than 100"),
-        ({"name": "Other"}, "name", "is the name of another one"),
+        ({"name": "Other"}, "name", "is the name of another schedule"),
         ({"prompt": " "}, "prompt", "may not be blank"),
         ({"prompt": "x" * 4001}, "prompt", "no more than 4000"),
         ({"profile": "nobody"}, "profile", "No agent of the firm"),

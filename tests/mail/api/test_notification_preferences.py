@@ -77,7 +77,7 @@ def test_preferences_from_their_making_to_their_end(firm: Firm) -> None:
     [
         ({"time_zone": "Vienna"}, "time_zone", "must be the name of a zone"),
         ({"time_zone": 1}, "time_zone", "Not a valid string"),
-        ({"quiet_from": "22:00"}, "quiet_until", "needs a time when the quiet hours begin"),
+        ({"quiet_from": "22:00"}, "quiet_until", "needs quiet_from too: give both times"),
         ({"quiet_from": "25:00", "quiet_until": "07:00"}, "quiet_from", "wrong format"),
         ({"digest_at": "07:30:30"}, "digest_at", "must be a whole minute"),
         ({"digest_at": "noon"}, "digest_at", "wrong format"),

@@ -168,7 +168,7 @@ def test_a_rule_says_who_enabled_it_and_where_it_does_not_look(mailbox: Mailbox)
     with firm_scope(mailbox.firm):
         type(mailbox.account).objects.update(shared=False)
     tried = api.send(path + "try/").json()
-    assert "does not look into 1 private mailbox" in tried["limits"]
+    assert "does not read mail in 1 private mailbox" in tried["limits"]
     rule = api.send(path + "enable/").json()
     assert rule["limits"] == tried["limits"]
     assert rule["enabled_by"] in rule["limits"]

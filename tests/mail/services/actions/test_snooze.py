@@ -140,7 +140,7 @@ def test_a_time_that_is_over_when_the_job_runs_leaves_the_message(mailbox: Mailb
     with firm_scope(mailbox.firm):
         made = timezone.now() - timedelta(days=1)
         Action.objects.filter(pk=action.pk).update(created_at=made)
-    assert run(action).result["reason"] == "Its time is over"
+    assert run(action).result["reason"] == "The snooze time is over"
     assert mailbox.labels(arrived) == set(ARRIVED)
     assert jobs("unsnooze.gmail") == []
 

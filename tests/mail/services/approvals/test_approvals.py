@@ -68,7 +68,7 @@ def test_nothing_is_sent_before_the_yes_and_once_after(box: Mailbox) -> None:
     drain()
     assert sent(box) == []
     assert not approve(approval, by=ada, reason="I know her").refused
-    assert approve(approval, by=ada).refused == "It is approved by ada@acme.example already"
+    assert approve(approval, by=ada).refused == "This is already approved by ada@acme.example"
     drain()
     assert len(sent(box)) == 1
     assert audited(approval) == [
@@ -365,7 +365,7 @@ def test_a_message_whose_question_was_deleted_with_its_mail_does_not_wait_for_ev
     assert sweep_actions()["canceled"] == 1
     done = current(outbound)
     assert done.status == "canceled"
-    assert done.error == "What it was about was deleted before anybody approved it"
+    assert done.error == "The mail it was about was deleted before anybody approved it"
     assert outbound_of(kept).status == "approved_pending"
     with pytest.raises(WrongState):
         send_again(done, reason="All the same")

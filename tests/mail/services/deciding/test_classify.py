@@ -132,7 +132,7 @@ def test_what_is_too_unsure_is_kept_and_not_shown(mailbox: Mailbox) -> None:
     assert (decision.category, decision.labelled) == ("needs_response", False)
     with firm_scope(mailbox.firm):
         told = [one.title for one in timeline_of(mailbox.message(arrived), is_readable=True)]
-    assert "Needs response, 80% sure: too unsure for a label" in told
+    assert "Needs response, 80% sure: not sure enough for a label" in told
     (thread,) = stored(MailThread)
     assert (thread.classification, thread.status) == ("", ThreadStatus.SKIPPED)
     assert stored(Action) == []

@@ -95,7 +95,7 @@ def test_it_comes_once_a_day_and_says_what_waits(
         f"https://mailroom.example/admin/mail/mailaccount/{mailbox.account.pk}/briefing/\n",
     ):  # fmt: skip
         assert told in letter.body
-    assert "Waits for your yes" not in letter.body
+    assert "Waits for your approval" not in letter.body
     # Mailroom, which reads the owner's mail, does not judge it.
     assert is_own_notice(Headers(tuple(letter.extra_headers.items())))
     job = only(jobs("digest_delivery", live=False))

@@ -65,7 +65,7 @@ def test_what_a_mailbox_that_suggests_only_would_not_do_is_refused(
 ) -> None:
     asked(prepared(mailbox))
     suggest_only(mailbox.account)
-    with pytest.raises(WrongState, match="suggests only: make it active first"):
+    with pytest.raises(WrongState, match="set to suggest only: make it active first"):
         operate(stored(Draft)[0])
     assert [*jobs("cleanup"), *jobs("rework")] == []
 

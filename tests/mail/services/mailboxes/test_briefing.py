@@ -176,7 +176,7 @@ def test_the_page_shows_each_part_and_leads_on(mailbox: Mailbox) -> None:
         "<h2>Briefing</h2>",
         "Waits for you (2)",
         "Drafts in Gmail (2)",
-        "Nothing waits for a yes.",
+        "Nothing waits for approval.",
     ):
         assert heading in text
     assert "<b>Bold</b>" not in text

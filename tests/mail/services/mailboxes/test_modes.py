@@ -152,7 +152,7 @@ def test_back_to_suggestions_cancels_what_waits(mailbox: Mailbox) -> None:
     modes.suggest_only(mailbox.account)
     drain()
     ends = [(action.status, action.error) for action in stored(Action)]
-    assert ends == [("canceled", "The mailbox suggests only")]
+    assert ends == [("canceled", "The mailbox is set to suggest only")]
     assert ours(mailbox, arrived) == set()
     assert {job.status for job in jobs(live=False)} == {"completed"}
 
@@ -165,7 +165,7 @@ def test_a_yes_for_what_may_not_be_written_says_why_nothing_was_done(suggesting:
     approve(only(stored(Approval)), by=Actor("service"))
     drain()
     ended = only(stored(Action), pk=action.pk)
-    assert (ended.status, ended.error) == ("canceled", "The mailbox suggests only")
+    assert (ended.status, ended.error) == ("canceled", "The mailbox is set to suggest only")
 
 
 def test_a_message_of_a_canceled_action_is_not_sent_when_the_mailbox_is_active_again(
@@ -332,7 +332,7 @@ def test_a_person_who_pauses_while_the_label_is_looked_for_counts(
 def test_of_two_changes_of_the_mode_at_once_one_counts(mailbox: Mailbox) -> None:
     stale = [only(stored(MailAccount), pk=mailbox.account.pk) for _ in range(2)]
     modes.suggest_only(mailbox.account)
-    with pytest.raises(WrongState, match="suggests only already"):
+    with pytest.raises(WrongState, match="set to suggest only already"):
         modes.suggest_only(stale[0])
     suggesting = only(stored(MailAccount), pk=mailbox.account.pk)
     # It was active when it was read.

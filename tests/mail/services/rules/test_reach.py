@@ -210,7 +210,9 @@ def test_a_shared_mailbox_is_open_to_every_rule(private: Mailbox, admin: Actor) 
 def test_a_try_says_where_the_rule_will_do_less(private: Mailbox, admin: Actor) -> None:
     rule = create_rule(private.firm.pk, name="Prices", conditions=PRICES, actions=[STAR])
     limits = try_rule(rule, user_id=admin.user_id, by=admin).limits
-    assert limits == ("It does not look into 1 private mailbox: ada@acme.example may not read it.")
+    assert limits == (
+        "It does not read mail in 1 private mailbox: ada@acme.example may not read it."
+    )
     own = owner_of(private)
     assert try_rule(rule, user_id=own.user_id, by=own).limits == ""
     with firm_scope(private.firm):
@@ -221,7 +223,7 @@ def test_a_try_says_where_what_is_dangerous_waits(private: Mailbox, admin: Actor
     spared = {"actions": [FORWARD], "safe_mode": "dangerous_override"}
     rule = create_rule(private.firm.pk, name="Out", conditions=CUSTOMER, **spared)
     assert try_rule(rule, user_id=admin.user_id, by=admin).limits == (
-        "What is dangerous (forward) waits for a yes in 1 private mailbox: "
+        "Dangerous actions (forward) wait for approval in 1 private mailbox: "
         "ada@acme.example may not read it."
     )
 

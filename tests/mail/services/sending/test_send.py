@@ -285,7 +285,9 @@ def test_what_needs_a_look_is_not_canceled(box: Mailbox) -> None:
     outbound = answer(box, received(box))
     with firm_scope(box.firm):
         OutboundMessage.objects.update(status="unknown")
-        with pytest.raises(WrongState, match=r"^The message needs a look\.$"):
+        with pytest.raises(
+            WrongState, match=r"^The message needs a look: nobody can tell whether it was sent\.$"
+        ):
             cancel_outbound(current(outbound))
 
 

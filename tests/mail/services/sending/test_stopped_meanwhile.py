@@ -54,7 +54,7 @@ def test_a_pause_holds_what_is_not_sent_yet(box: Mailbox) -> None:
 
 def test_a_mailbox_that_begins_to_suggest_only_sends_no_more(box: Mailbox) -> None:
     outbound = stopped_meanwhile(box, suggest_only)
-    assert (outbound.status, "suggests only" in outbound.error) == ("unknown", True)
+    assert (outbound.status, "set to suggest only" in outbound.error) == ("unknown", True)
     activate(box.reload())
     send_again(outbound, reason="It was right.")
     attempts(outbound)

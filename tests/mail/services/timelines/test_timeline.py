@@ -85,7 +85,7 @@ def test_what_can_be_undone_is_marked(mailbox: Mailbox, arrived: Message) -> Non
         if entry.kind == "action"
     }
     assert why_not["Apply label"] == ""
-    assert why_not["Star"] == "It is undone already."
+    assert why_not["Star"] == "The action is undone already."
     assert why_not["Undo of “Star”"]
 
 
