@@ -36,7 +36,7 @@ from tenants.scope import firm_scope
 
 def _briefing(account: MailAccount) -> SafeString:
     address = reverse("admin:mail_mailaccount_briefing", args=[account.pk])
-    return link(address, "What is before its person")
+    return link(address, "What waits for its owner")
 
 
 def _readers(account: MailAccount) -> SafeString | str:
@@ -51,7 +51,7 @@ def _readers(account: MailAccount) -> SafeString | str:
         )
         for grant in readers(account)
     ]
-    return format_html_join("", "<div>{}: {}, by {}, until {}</div>", rows) or "Its owner alone"
+    return format_html_join("", "<div>{}: {}, by {}, until {}</div>", rows) or "Only its owner"
 
 
 def _permission(account: MailAccount) -> SafeString | str:
@@ -74,7 +74,7 @@ def _notifications(account: MailAccount) -> SafeString | str:
     if not pubsub_topic():
         return "Off: GMAIL_PUBSUB_TOPIC is not set"
     until = exact(account.watch_expires_at)
-    state = "Over since {}" if account.watch_expires_at else "Not watched yet"
+    state = "Expired at {}" if account.watch_expires_at else "Not watched yet"
     text = format_html(state if is_lapsed(account) else "Until {}", until)
     if account.watch_error:
         text = format_html("{}. Not renewed: {}", text, account.watch_error)

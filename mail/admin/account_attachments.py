@@ -28,7 +28,7 @@ class AttachmentsForm(OptionalReasonForm):
 def attachments_text(account: MailAccount) -> str:
     """Return whether attachments are read, and whether the setting for all is off."""
     if not reads_attachments():
-        return "Not read: READ_ATTACHMENTS is off for all"
+        return "Not read: READ_ATTACHMENTS is off for all mailboxes"
     return "Read" if account.read_attachments else "Not read"
 
 
@@ -40,7 +40,8 @@ ATTACHMENTS = MailboxOperation(
     for_owner=True,
     stand_in=Role.ADMIN,
     form=AttachmentsForm,
-    effect="Search finds what attachments that are read say. What was read before stays.",
+    effect="Search finds the text of attachments that are read. Text that was already read is "
+    "kept.",
     seen=lambda account: str(account.read_attachments),
     perform=set_reading,
     report=lambda account: f"{account.address}: attachments: {attachments_text(account).lower()}.",

@@ -198,8 +198,8 @@ ROW_OPERATIONS = (
         label="Suggest only",
         icon="visibility",
         form=OptionalReasonForm,
-        effect="Nothing more is written to Gmail. Labels that are there stay.",
-        obstacle=lambda account: "It suggests only." if account.mode == Mode.SUGGEST else "",
+        effect="Nothing more is written to Gmail. Labels that are already there stay.",
+        obstacle=lambda account: "It is suggest-only." if account.mode == Mode.SUGGEST else "",
         seen=_seen,
         perform=modes.suggest_only,
         report=_state,
@@ -209,7 +209,7 @@ ROW_OPERATIONS = (
         label="Pause",
         icon="pause",
         form=OptionalReasonForm,
-        effect="Nothing is written to Gmail until it is resumed; what was asked for waits.",
+        effect="Until it is resumed, nothing is written to Gmail: changes asked for wait.",
         obstacle=lambda account: "It is paused." if account.paused_by else "",
         seen=_seen,
         perform=modes.pause_mailbox,
@@ -220,8 +220,8 @@ ROW_OPERATIONS = (
         label="Resume",
         icon="resume",
         form=OptionalReasonForm,
-        effect="What waits is written to Gmail. While a message carries the pause label, the next "
-        "sync pauses the mailbox again.",
+        effect="Changes that wait are written to Gmail. While a message carries the pause label, "
+        "the next sync pauses the mailbox again.",
         obstacle=lambda account: (
             "It is not paused." if account.paused_by == PausedBy.NOTHING else ""
         ),
@@ -238,8 +238,8 @@ ROW_OPERATIONS = (
         for_owner=True,
         stand_in=Role.ADMIN,
         form=FollowUpsForm,
-        effect="The owner is reminded, once, of each message of theirs that asks something and that "
-        "nobody answered for so many days. Mail to lists and robots does not count.",
+        effect="The owner is reminded once of each message of theirs that asks something and "
+        "that nobody answered for so many days. Mail to lists and programs does not count.",
         obstacle=lambda account: "" if account.owner_id else NO_OWNER,
         perform=set_follow_ups,
         report=_follow_ups,
@@ -251,9 +251,9 @@ ROW_OPERATIONS = (
         role=Role.VIEWER,
         for_owner=True,
         form=MemberForm,
-        effect="The person reads this mailbox's mail until you withdraw it.",
+        effect="The person can read this mailbox's mail until you withdraw the grant.",
         perform=content_access.grant_content,
-        report=lambda account: f"{account.address} has another reader.",
+        report=lambda account: f"{account.address} has one more reader.",
     ),
     MailboxOperation(
         name="withdraw",
@@ -263,9 +263,9 @@ ROW_OPERATIONS = (
         for_owner=True,
         stand_in=Role.ADMIN,
         form=ReaderForm,
-        effect="The person no longer reads this mailbox's mail.",
+        effect="The person can no longer read this mailbox's mail.",
         perform=content_access.withdraw_content,
-        report=lambda account: f"{account.address} has a reader less.",
+        report=lambda account: f"{account.address} has one reader less.",
     ),
     MailboxOperation(
         name="break-glass",
@@ -273,11 +273,11 @@ ROW_OPERATIONS = (
         icon="emergency",
         variant="danger",
         role=Role.ADMIN,
-        effect="You read somebody else's mail for an hour. The audit log keeps that you did, and "
-        "why; the owner sees it on this page.",
-        obstacle=lambda account: "Every member reads this mailbox." if account.shared else "",
+        effect="You can read somebody else's mail for an hour. The audit log records this and "
+        "your reason; the owner sees it on this page.",
+        obstacle=lambda account: "Every member can read this mailbox." if account.shared else "",
         perform=content_access.break_glass,
-        report=lambda account: f"You read {account.address} for an hour.",
+        report=lambda account: f"You can read {account.address} for an hour.",
     ),
     MailboxOperation(
         name="disconnect",
@@ -287,9 +287,9 @@ ROW_OPERATIONS = (
         for_owner=True,
         stand_in=Role.ADMIN,
         form=DisconnectForm,
-        effect="Mailroom uses the mailbox no more, and has Google withdraw the permission. Its "
-        "waiting jobs end canceled. Labels in Gmail stay, and what is snoozed stays out of the inbox "
-        "until the mailbox is connected again: undo those snoozes first.",
+        effect="Mailroom stops using the mailbox and has Google withdraw the permission. Jobs "
+        "that wait are canceled. Labels in Gmail stay. Snoozed messages stay out of the "
+        "inbox until the mailbox is connected again: undo those snoozes first.",
         obstacle=lambda account: (
             "It is disconnected." if account.connection == Connection.DISCONNECTED else ""
         ),

@@ -37,7 +37,8 @@ SYNC_OPERATIONS = (
         label="Full sync",
         icon="sync_alt",
         form=OptionalReasonForm,
-        effect="Reads what changed, and scans the mail of the last days for what slipped through.",
+        effect="Reads what changed, and scans the mail of the last days for anything that was "
+        "missed.",
         obstacle=_not_connected,
         perform=lambda account, **answers: modes.sync_now(account, force_full=True, **answers),
         report=lambda account: f"A full sync of {account.address} is in the queue.",
@@ -47,7 +48,7 @@ SYNC_OPERATIONS = (
         label="Sync labels",
         icon="label",
         form=OptionalReasonForm,
-        effect="Reads which labels the mailbox has. What names a deleted one is disabled.",
+        effect="Reads which labels the mailbox has. Rules that name a deleted label are disabled.",
         obstacle=_not_connected,
         perform=modes.sync_labels_now,
         report=lambda account: f"The labels of {account.address} will be read.",

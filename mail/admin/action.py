@@ -38,10 +38,10 @@ from tenants.admin.filters import FirmFilter
 def _effect(action: Action) -> str:
     changed = changed_labels(action.undo_hint or {})
     if not changed:
-        return "The action changed nothing, and so does its undo."
+        return "The action changed nothing, so the undo changes nothing either."
     return (
-        "Takes back in Gmail what the action changed, as far as it still stands. What anybody "
-        "changed since is left as it is."
+        "Takes back in Gmail what the action changed. Anything that somebody has changed "
+        "since then is left as it is."
     )
 
 
@@ -55,13 +55,13 @@ UNDO = MailboxOperation(
     obstacle=why_not_undoable,
     seen=lambda action: str(action.status),
     perform=request_undo,
-    report=lambda _: "The undo was asked for. It is an action of its own.",
+    report=lambda _: "The undo was asked for. It is listed as an action of its own.",
 )
 
 
 def _note(action: Action) -> str:
     never = irreversible_reason(action.account, ActionType(action.action_type), action.parameters)
-    return never or why_not_undoable(action) or "It can be undone."
+    return never or why_not_undoable(action) or "The action can be undone."
 
 
 def _undone_by(action: Action) -> SafeString | str:

@@ -36,7 +36,7 @@ _TOOLS = [(tool.name, f"{tool.name}: {tool.description}") for tool in TOOLS.valu
 class ProfileForm(OperationForm):
     """A profile's settings."""
 
-    name = forms.CharField(max_length=MAX_PROFILE_LENGTH, help_text="Routing rules name it.")
+    name = forms.CharField(max_length=MAX_PROFILE_LENGTH, help_text="Routing rules use this name.")
     instructions = forms.CharField(
         max_length=MAX_INSTRUCTIONS_LENGTH,
         widget=forms.Textarea(attrs={"rows": 8}),
@@ -50,20 +50,25 @@ class ProfileForm(OperationForm):
     )
     recipients = TextAnswer(
         required=False,
-        help_text="One a line: an address, or *@ and a domain. To them it may ask to write, besides "
-        "whoever wrote the message; a person says yes or no each time.",
+        help_text="One per line: an address, or *@ and a domain. The agent may ask to write to "
+        "them, as to the sender of the message; a person approves or rejects each time.",
     )
     model = forms.CharField(
-        required=False, max_length=profiles.MAX_MODEL_LENGTH, help_text="Empty: that of LLM_MODEL."
+        required=False,
+        max_length=profiles.MAX_MODEL_LENGTH,
+        help_text="Empty: the model in LLM_MODEL.",
     )
     max_iterations = forms.IntegerField(
         initial=10,
         min_value=1,
         max_value=profiles.MAX_ITERATIONS,
-        help_text="How often the model is asked at most for one message.",
+        help_text="How often at most the model is asked about one message.",
     )
     max_tokens = forms.IntegerField(
-        initial=4096, min_value=1, max_value=profiles.MAX_TOKENS, help_text="Of each reply."
+        initial=4096,
+        min_value=1,
+        max_value=profiles.MAX_TOKENS,
+        help_text="The most tokens in each reply.",
     )
     enabled = forms.BooleanField(required=False, initial=True)
 
@@ -120,7 +125,7 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
             icon="add",
             variant="primary",
             form=NewProfileForm,
-            effect="Routing rules can hand messages to it by its name.",
+            effect="Routing rules can hand messages to the profile by its name.",
             perform=_create,
             report=lambda profile: f"{profile.name} is stored.",
         ),
@@ -132,7 +137,7 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
             icon="edit",
             variant="primary",
             form=ChangeProfileForm,
-            effect="It holds as it is from the next message on.",
+            effect="The change applies from the next message on.",
             seen=_seen,
             perform=profiles.change_profile,
             report=lambda profile: f"{profile.name} is changed.",
@@ -143,8 +148,8 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
             icon="delete",
             variant="danger",
             form=OptionalReasonForm,
-            effect="The profile goes, its runs stay. Messages that routing rules still hand to it "
-            "become dead letters.",
+            effect="The profile is deleted. Its runs stay. Jobs that hand messages to it from "
+            "then on become dead letters.",
             seen=_seen,
             perform=profiles.delete_profile,
             report=lambda profile: f"{profile.name} is deleted.",

@@ -51,12 +51,12 @@ class AgentRunAdmin(ContentAdmin):
         """Return a link to the message."""
         return message_link(run.message, is_readable=run.is_readable)  # type: ignore[attr-defined]  # annotated
 
-    @display(description="It says")
+    @display(description="The agent's reply")
     def said(self, run: AgentRun) -> str:
         """Return the run's final message, which may quote the mail."""
         return str(if_readable(run, run.final_message) or "-")
 
-    @display(description="It did")
+    @display(description="Tools used")
     def did(self, run: AgentRun) -> SafeString | str:
         """Return the tool calls with their results."""
         return json_block(if_readable(run, run.steps))

@@ -63,8 +63,8 @@ class _PersonField(OperationForm):
     personal = forms.BooleanField(
         required=False,
         label="On my behalf",
-        help_text="Its jobs are yours: it stops when you leave the firm, and goes with your account. "
-        "Else it is the firm's.",
+        help_text="The agent runs for you: the schedule stops when you leave the firm and is "
+        "deleted with your account. Otherwise it belongs to the firm.",
     )
 
 
@@ -108,7 +108,8 @@ NEW = MailOperation(
     variant="primary",
     role=Role.VIEWER,
     form=NewAgentScheduleForm,
-    effect="The agent works in the mailbox whenever it is due. What it may do is its profile's.",
+    effect="The agent works in the mailbox whenever the schedule is due. Its profile says what "
+    "it may do.",
     perform=_create,
     report=lambda row: f"{row.name} is stored.",
 )
@@ -119,8 +120,8 @@ OPERATIONS = (
         icon="edit",
         variant="primary",
         form=ChangeAgentScheduleForm,
-        effect="The next run is by it. What waits in the queue runs as it was, unless the mailbox is "
-        "private.",
+        effect="The change takes effect with the next run. A run that already waits in the queue "
+        "uses the old settings, unless the mailbox is private.",
         seen=_seen,
         perform=_change,
         report=lambda row: f"{row.name} is changed.",
@@ -131,7 +132,7 @@ OPERATIONS = (
         icon="delete",
         variant="danger",
         form=OptionalReasonForm,
-        effect="The schedule goes, its runs stay. What waits in the queue is canceled.",
+        effect="The schedule is deleted. Its runs stay. Runs that wait in the queue are canceled.",
         seen=_seen,
         perform=schedules.delete_agent_schedule,
         report=lambda row: f"{row.name} is deleted.",

@@ -45,12 +45,12 @@ def _seen(approval: Approval) -> str:
 def _obstacle(approval: Approval) -> str:
     if approval.status == ApprovalStatus.PENDING:
         return ""
-    return f"It is {approval.get_status_display().lower()}."
+    return f"This is already {approval.get_status_display().lower()}."
 
 
 def _effect(approval: Approval) -> str:
     asked = "; ".join(f"{name}: {value}" for name, value in facts_of(approval))
-    return f"It is done once, and exactly as shown. {asked}"
+    return f"Mailroom does this once, exactly as shown. {asked}"
 
 
 def _report(approval: Approval) -> str:

@@ -23,7 +23,7 @@ from mail.services.approvals.tokens import Token, read_link
 from tenants.audit import Actor
 from tenants.scope import firm_scope
 
-FORGED = "The link was not made by Mailroom, or for another content"
+FORGED = "Mailroom did not make the link, or made it for other content"
 DECISIONS = {"approve": approve, "reject": reject}
 
 

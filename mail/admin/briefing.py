@@ -42,8 +42,13 @@ def briefing_page(request: HttpRequest, account: MailAccount) -> TemplateRespons
         ],
         "parts": [
             _part("Waits for you", briefing.for_you, _thread, "Nothing waits for you."),
-            _part("Approvals", briefing.approvals, _approval, "Nothing waits for a yes."),
-            _part("Sent or not?", briefing.in_doubt, _outbound, "Of every message it is known."),
+            _part("Approvals", briefing.approvals, _approval, "Nothing waits for approval."),
+            _part(
+                "Sent or not?",
+                briefing.in_doubt,
+                _outbound,
+                "Of every message it is known whether it was sent.",
+            ),
             _part("Drafts in Gmail", briefing.drafts, _draft, "No draft waits in Gmail."),
             _part("Nobody answered", briefing.follow_ups, _thread, "Everybody has answered you."),
             _part("Waits for others", briefing.for_others, _thread, "You wait for nobody."),

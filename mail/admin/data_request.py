@@ -60,10 +60,10 @@ NEW = MailOperation(
     variant="primary",
     form=NewRequestForm,
     effect="An export is a zip with everything, the mail of every mailbox included; it can be "
-    "downloaded for a week. An erasure deletes all mail that mentions the person, and keeps their "
-    "mail out from then on; it cannot be undone.",
+    "downloaded for a week. An erasure deletes all mail that mentions the person, and "
+    "such mail is not stored from then on; it cannot be undone.",
     perform=_create,
-    report=lambda request: f"{request.get_kind_display()}: a job does it.",
+    report=lambda request: f"{request.get_kind_display()}: the job is in the queue.",
 )
 DOWNLOAD = MailOperation(
     name="download",
@@ -71,7 +71,7 @@ DOWNLOAD = MailOperation(
     icon="download",
     variant="primary",
     form=OperationForm,
-    effect="The zip contains mail. The audit log keeps that you took it.",
+    effect="The zip contains mail. The audit log records that you downloaded it.",
     obstacle=_why_no_zip,
     perform=open_zip,
     report=str,

@@ -27,7 +27,8 @@ class DirectionForm(ScopeFields):
 
     text = TextAnswer(help_text="In your own words, as you would tell a person.")
     kind = forms.ChoiceField(
-        choices=DirectionKind.choices, help_text="Directions go before rules for the model."
+        choices=DirectionKind.choices,
+        help_text="Directions take precedence over rules for the model.",
     )
     enabled = forms.BooleanField(required=False, initial=True)
 
@@ -67,7 +68,7 @@ class DirectionAdmin(ScopedAdmin):
             variant="primary",
             role=Role.VIEWER,
             form=NewDirectionForm,
-            effect="The language model is told it with every message in its scope.",
+            effect="The language model gets this text with every message in its scope.",
             perform=_create,
             report=lambda direction: f"“{direction}” is stored.",
         ),
@@ -78,7 +79,7 @@ class DirectionAdmin(ScopedAdmin):
             label="Change",
             icon="edit",
             form=ChangeDirectionForm,
-            effect="The next message is judged by it.",
+            effect="The change applies from the next message on.",
             seen=lambda direction: str(direction.changed_at),
             perform=checked_move(directions.change_direction),
             report=lambda direction: f"“{direction}” is changed.",
@@ -89,7 +90,7 @@ class DirectionAdmin(ScopedAdmin):
             icon="delete",
             variant="danger",
             form=OptionalReasonForm,
-            effect="It goes. What was decided by it stays.",
+            effect="The direction is deleted. Decisions already made with it stay.",
             seen=lambda direction: str(direction.changed_at),
             perform=directions.delete_direction,
             report=lambda direction: f"“{direction}” is deleted.",

@@ -49,7 +49,7 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
     job = column("Job", lambda document: job_link(document.job_id))
     declared_type = column("Declared type", lambda document: document.attachment.mime_type or "-")
     scanned = column("Malware scan", lambda document: document.get_scan_display())
-    why = column("Why not", lambda document: why_not_read(document)[1] or "-")
+    why = column("Why not read", lambda document: why_not_read(document)[1] or "-")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
         """Leave out the bytes, which no page needs."""

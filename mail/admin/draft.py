@@ -45,19 +45,19 @@ class ReworkForm(OperationForm):
         required=False,
         max_length=MAX_INSTRUCTION_LENGTH,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="An order above the marker in Gmail goes before it.",
+        help_text="An order above the marker in Gmail takes precedence over this one.",
     )
 
 
 def _not_in_gmail(draft: Draft) -> str:
     if draft.status == DraftStatus.READY:
         return operations.why_left_alone(draft)
-    return f"It is {draft.get_status_display().lower()}."
+    return f"The draft is {draft.get_status_display().lower()}."
 
 
 def _not_reworkable(draft: Draft) -> str:
     often = draft.rework_count >= MOST_REWORKS
-    return f"It was reworked {MOST_REWORKS} times." if often else _not_in_gmail(draft)
+    return f"The draft was reworked {MOST_REWORKS} times." if often else _not_in_gmail(draft)
 
 
 @admin.register(Draft)
@@ -71,7 +71,8 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
             icon="edit_note",
             variant="primary",
             form=ReworkForm,
-            effect="It is written anew. One that was edited in Gmail stays beside the new one.",
+            effect="The draft is written anew. A draft that was edited in Gmail stays beside the "
+            "new one.",
             obstacle=_not_reworkable,
             seen=lambda draft: draft.status,
             perform=operations.request_rework,
@@ -83,11 +84,13 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
             icon="delete",
             variant="danger",
             form=OptionalReasonForm,
-            effect="It goes to the trash in Gmail, unless somebody has edited it there.",
+            effect="The draft is moved to the trash in Gmail, unless somebody has edited it there.",
             obstacle=_not_in_gmail,
             seen=lambda draft: draft.status,
             perform=operations.discard_draft,
-            report=lambda _: "The draft is taken out of Gmail unless it was edited.",
+            report=lambda _: (
+                "The draft is moved to the trash in Gmail, unless somebody has edited it there."
+            ),
         ),
     )
     list_display = ("line", "state", "origin", "source", "account", "firm", "made")

@@ -21,9 +21,11 @@ from tenants.admin.filters import FirmFilter
 class DescribeForm(OptionalReasonForm):
     """A label's description, and whether the classifier may choose the label."""
 
-    description = TextAnswer(required=False, help_text="What the label is for, to the classifier.")
+    description = TextAnswer(
+        required=False, help_text="Tells the classifier what the label is for."
+    )
     available_to_classifier = forms.BooleanField(
-        required=False, label="The classifier may choose it"
+        required=False, label="The classifier may choose this label"
     )
     field_order = ("description", "available_to_classifier", "reason")
 
@@ -41,10 +43,10 @@ DESCRIBE = Operation(
     icon="edit",
     variant="primary",
     form=DescribeForm,
-    effect="A sync keeps what you write here. The name is changed in Gmail.",
+    effect="A sync does not change what you write here. To rename the label, use Gmail.",
     seen=lambda label: f"{label.description} {label.available_to_classifier}",
     perform=describe_label,
-    report=lambda label: f"{label.name} is described.",
+    report=lambda label: f"{label.name} is changed.",
 )
 
 

@@ -46,7 +46,7 @@ class ReclassifyForm(OptionalReasonForm):
     field_order = ("category", "reason")
     category = forms.ChoiceField(
         required=False,
-        label="It is",
+        label="Category",
         choices=[("", "Judge it once more"), *CATEGORY_CHOICES],
     )
 
@@ -74,8 +74,8 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
             label="Reclassify",
             icon="category",
             form=ReclassifyForm,
-            effect="Its thread gets the category, and in Gmail the label. For its sender a rule is "
-            "proposed, which does nothing before it is enabled.",
+            effect="The message's thread gets the category, and in Gmail the label. A rule for "
+            "the sender is proposed; it does nothing until it is enabled.",
             perform=reclassify,
             report=lambda _: "The thread is being classified.",
         ),

@@ -37,13 +37,16 @@ class PreferenceForm(OperationForm):
     """A preference's settings."""
 
     time_zone = forms.CharField(
-        initial="UTC", max_length=MAX_ZONE_LENGTH, help_text="Yours, such as Europe/Vienna."
+        initial="UTC",
+        max_length=MAX_ZONE_LENGTH,
+        help_text="Your time zone, such as Europe/Vienna.",
     )
     quiet_from = TimeOfDayAnswer(help_text="From this time of day on nothing is delivered.")
-    quiet_until = TimeOfDayAnswer(help_text="At this time of day what came meanwhile is delivered.")
+    quiet_until = TimeOfDayAnswer(help_text="At this time of day whatever waited is delivered.")
     digest_at = TimeOfDayAnswer(
         label="Daily digest at",
-        help_text="What waits in your mailboxes, at this time of day. Empty: no digest.",
+        help_text="At this time of day you get a digest of what waits in your mailboxes. Empty: no "
+        "digest.",
     )
     email = forms.BooleanField(
         required=False, initial=True, label="By e-mail", help_text="To the address of your account."
@@ -53,7 +56,7 @@ class PreferenceForm(OperationForm):
         empty_value=None,
         max_length=MAX_TARGET_LENGTH,
         label="Discord webhook",
-        help_text="Its URL. It is stored encrypted, and shown to nobody.",
+        help_text="The webhook's URL. It is stored encrypted, and shown to nobody.",
     )
 
 
@@ -77,7 +80,7 @@ class ChangePreferenceForm(OptionalReasonForm, PreferenceForm):
         super().prepare(request, row)
         self.initial.update({name: getattr(row, name) for name in preferences.SETTINGS})
         if row.discord_webhook:
-            self.fields["discord_webhook"].help_text = "Empty: the one that is stored."
+            self.fields["discord_webhook"].help_text = "Empty: the stored webhook is kept."
         else:
             del self.fields["no_discord"]
 
@@ -110,7 +113,7 @@ NEW = MailOperation(
     variant="primary",
     role=Role.VIEWER,
     form=NewPreferenceForm,
-    effect="Holds for reminders and digests that are delivered to you from now on.",
+    effect="The settings apply to reminders and digests that are delivered to you from now on.",
     perform=_create,
     report=lambda _: "Your preferences are stored.",
 )
@@ -121,7 +124,8 @@ OPERATIONS = (
         icon="edit",
         variant="primary",
         form=ChangePreferenceForm,
-        effect="Holds for reminders and digests that are delivered from now on, those that wait too.",
+        effect="The change applies to reminders and digests that are delivered from now on, "
+        "including those that already wait.",
         seen=_seen,
         perform=_change,
         report=lambda _: "Your preferences are changed.",
@@ -131,7 +135,8 @@ OPERATIONS = (
         label="Reset",
         icon="restart_alt",
         form=OptionalReasonForm,
-        effect="The preferences go: their person gets e-mails, at any time, and no digest.",
+        effect="The preferences are deleted. The person is then notified by e-mail at any time, "
+        "and gets no digest.",
         seen=_seen,
         perform=preferences.reset_preference,
         report=lambda _: "The preferences are reset.",

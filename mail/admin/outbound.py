@@ -77,7 +77,7 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
             name="mark-sent",
             label="Mark as sent",
             icon="mark_email_read",
-            effect="You have seen it in the sent mail, or know that it arrived.",
+            effect="You have seen the message in the sent mail, or know that it arrived.",
             obstacle=_unless(OutboundStatus.UNKNOWN),
             seen=_seen,
             perform=outbound_operations.mark_sent,
@@ -88,8 +88,9 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
             label="Send again",
             icon="forward_to_inbox",
             variant="danger",
-            effect="It is looked for once more, and sent if it is not found. Look into the sent "
-            "mail before: what was sent and deleted since would go out twice.",
+            effect="Mailroom looks for the message once more, and sends it if it is not found. "
+            "Look into the sent mail first: a message that was sent and then deleted "
+            "would be sent twice.",
             obstacle=outbound_operations.why_not_sendable,
             seen=_seen,
             perform=outbound_operations.send_again,

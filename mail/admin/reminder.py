@@ -75,7 +75,7 @@ def _has_ended(row: Reminder) -> str:
 
 
 def _is_over(row: Reminder) -> str:
-    return "" if row.status == ReminderStatus.ACTIVE else "Nothing of the reminder is to come."
+    return "" if row.status == ReminderStatus.ACTIVE else "The reminder has no further deliveries."
 
 
 def _seen(row: Reminder) -> str:
@@ -89,7 +89,7 @@ NEW = MailOperation(
     variant="primary",
     role=Role.VIEWER,
     form=NewReminderForm,
-    effect="It reaches you when it is due, in the way that you want to be notified.",
+    effect="The reminder reaches you when it is due, as your notification preferences say.",
     perform=_create,
     report=lambda row: f"“{row.title}” is stored.",
 )
@@ -100,7 +100,8 @@ OPERATIONS = (
         icon="edit",
         variant="primary",
         form=ChangeReminderForm,
-        effect="New dates replace the old ones, also those that wait in the queue.",
+        effect="New dates replace the old ones. Deliveries of old dates that already wait in the "
+        "queue are skipped.",
         obstacle=_has_ended,
         seen=_seen,
         perform=reminders.change_reminder,
@@ -111,7 +112,7 @@ OPERATIONS = (
         label="Cancel",
         icon="alarm_off",
         form=OptionalReasonForm,
-        effect="It comes no more. What waits in the queue is skipped.",
+        effect="The reminder is canceled. Deliveries that already wait in the queue are skipped.",
         obstacle=_is_over,
         seen=_seen,
         perform=reminders.cancel_reminder,
@@ -123,7 +124,7 @@ OPERATIONS = (
         icon="delete",
         variant="danger",
         form=OptionalReasonForm,
-        effect="The reminder goes. What waits in the queue is skipped.",
+        effect="The reminder is deleted. Deliveries that already wait in the queue are skipped.",
         seen=_seen,
         perform=reminders.delete_reminder,
         report=lambda _: "The reminder is deleted.",

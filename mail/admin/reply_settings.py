@@ -64,7 +64,7 @@ class SettingsForm(_ReplyFields):
     default_language = forms.CharField(
         max_length=MAX_LANGUAGE_LENGTH,
         initial="en",
-        help_text="Where that of the message cannot be told: a code such as en.",
+        help_text="Used where the language of the message cannot be told: a code such as en.",
     )
     sign_off_name = forms.CharField(
         required=False, max_length=200, help_text="Empty: the mailbox's name."
@@ -80,17 +80,17 @@ class StyleForm(_ReplyFields):
         help_text="formal, business and informal are built in; one of your own replaces them.",
     )
     rules = forms.CharField(
-        required=False, widget=forms.Textarea(attrs={"rows": 5}), help_text="One a line."
+        required=False, widget=forms.Textarea(attrs={"rows": 5}), help_text="One per line."
     )
     sign_off = forms.CharField(
         required=False,
         max_length=MAX_SIGN_OFF_LENGTH,
-        help_text="Empty: the usual words of the language.",
+        help_text="Empty: the usual sign-off in the language.",
     )
     language = forms.CharField(
         max_length=MAX_LANGUAGE_LENGTH,
         initial="auto",
-        help_text="A code such as en, or auto: that of the message.",
+        help_text="A code such as en, or auto for the language of the message.",
     )
     examples = forms.JSONField(
         required=False,
@@ -194,7 +194,7 @@ def _operations(form: type[_ReplyFields], what: str, effect: str) -> dict[str, A
         icon="delete",
         variant="danger",
         form=OptionalReasonForm,
-        effect="It goes. Drafts that were made by it stay.",
+        effect="Drafts that were already made with it stay.",
         perform=delete_reply_row,
         report=lambda row: f"“{row}” is deleted.",
         **shared,
@@ -217,7 +217,7 @@ class ReplySettingsAdmin(ReplyAdmin):
     """Whether and how drafts are made, for the firm and for single mailboxes."""
 
     vars().update(
-        _operations(SettingsForm, "settings", "The next draft is made by them, or none is made.")
+        _operations(SettingsForm, "settings", "The settings apply from the next draft on.")
     )
     list_display = ("__str__", "account", "default_style", "default_language", "firm", "changed")
     list_filter = (EnabledFilter, FirmFilter)
@@ -231,7 +231,9 @@ class ReplySettingsAdmin(ReplyAdmin):
 class ReplyStyleAdmin(ReplyAdmin):
     """The tones in which to answer."""
 
-    vars().update(_operations(StyleForm, "style", "The next draft in this style keeps to it."))
+    vars().update(
+        _operations(StyleForm, "style", "The style applies from the next draft in it on.")
+    )
     list_display = ("name", "language", "account", "firm", "changed")
     search_fields = ("name__icontains",)
     search_help_text = "Part of the name"
@@ -250,7 +252,9 @@ class ReplyTemplateAdmin(ReplyAdmin):
 
     vars().update(
         _operations(
-            TemplateForm, "template", "It answers where it fits best and no model is asked."
+            TemplateForm,
+            "template",
+            "The template answers where it fits best and no model is asked.",
         )
     )
     list_display = ("name", "says", "style", "language", "enabled", "account", "firm", "changed")
@@ -269,7 +273,11 @@ class ContactAdmin(ReplyAdmin):
     """Settings that differ for one sender, or for a whole domain."""
 
     vars().update(
-        _operations(ContactForm, "contact", "It holds for the next message and the next draft.")
+        _operations(
+            ContactForm,
+            "contact",
+            "What is set here applies from the next message and the next draft on.",
+        )
     )
     list_display = ("pattern", "style", "language", "blocked", "account", "firm", "changed")
     search_fields = ("pattern__icontains",)

@@ -36,20 +36,23 @@ class RoutingForm(OperationForm):
     name = forms.CharField(max_length=MAX_NAME_LENGTH)
     account_id = MailboxChoice(required=False, empty_label="Every mailbox of the firm")
     position = forms.IntegerField(
-        initial=100, min_value=0, max_value=MAX_PRIORITY, help_text="Lower is asked first."
+        initial=100,
+        min_value=0,
+        max_value=MAX_PRIORITY,
+        help_text="Lower numbers are checked first.",
     )
     match = PayloadField(
         rows=6,
         label="Conditions",
-        help_text='{"sender_domain": "shop.example", "subject_contains": "order"}: all that is given '
-        "must hold. There are all (true), sender_email, sender_domain, subject_contains, "
-        "header_match {header: pattern}, forwarded_from.",
+        help_text='{"sender_domain": "shop.example", "subject_contains": "order"}: everything given '
+        "must match. Possible are all (true), sender_email, sender_domain, "
+        "subject_contains, header_match {header: pattern}, forwarded_from.",
     )
     route = forms.ChoiceField(choices=Route.choices, label="Goes to")
     profile = forms.CharField(
         required=False,
         max_length=MAX_PROFILE_LENGTH,
-        help_text="Of the agent, where it goes there.",
+        help_text="The agent's profile, if mail goes to an agent.",
     )
     enabled = forms.BooleanField(required=False, initial=True)
 
@@ -102,7 +105,7 @@ NEW = MailOperation(
     icon="add",
     variant="primary",
     form=NewRoutingForm,
-    effect="It holds for mail that comes from now on.",
+    effect="The rule applies to mail that arrives from now on.",
     perform=_create,
     report=lambda rule: f"{rule.name} is stored.",
 )
@@ -113,7 +116,7 @@ OPERATIONS = (
         icon="edit",
         variant="primary",
         form=ChangeRoutingForm,
-        effect="It holds as it is from the next message on.",
+        effect="The change applies from the next message on.",
         seen=_seen,
         perform=routing_operations.change_routing_rule,
         report=lambda rule: f"{rule.name} is changed.",
@@ -124,7 +127,7 @@ OPERATIONS = (
         icon="delete",
         variant="danger",
         form=OptionalReasonForm,
-        effect="The rule goes. What it has routed stays where it is.",
+        effect="The rule is deleted. Messages that it has already routed stay where they are.",
         seen=_seen,
         perform=routing_operations.delete_routing_rule,
         report=lambda rule: f"{rule.name} is deleted.",
@@ -168,7 +171,7 @@ class RoutingRuleAdmin(TenantOperationsAdmin, MailAdmin):
     readonly_fields = ("conditions", "goes_to", "limits")
     goes_to = column("Goes to", _goes_to)
     conditions = column("Conditions", _conditions)
-    limits = column("Not asked in", lambda rule: Limits().of_routing(rule) or "-")
+    limits = column("Not used in", lambda rule: Limits().of_routing(rule) or "-")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Leave out rules of mailboxes whose mail the user may not read."""

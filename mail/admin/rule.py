@@ -50,7 +50,7 @@ NEW = MailOperation(
     variant="primary",
     role=Role.VIEWER,
     form=NewRuleForm,
-    effect="It is stored, and does nothing before it was tried and enabled.",
+    effect="The rule is stored. It does nothing until it has been tried and enabled.",
     perform=_create,
     report=lambda rule: f"{rule.name} is stored. Try it, then enable it.",
 )
@@ -61,7 +61,8 @@ OPERATIONS = (
         icon="science",
         variant="primary",
         form=OptionalReasonForm,
-        effect="Its conditions are asked of the newest mail that you may read. No mail is changed.",
+        effect="The rule's conditions are checked against the newest mail that you may read. No "
+        "mail is changed.",
         seen=lambda rule: str(rule.changed_at),
         perform=_try,
         report=_tried,
@@ -72,8 +73,9 @@ OPERATIONS = (
         icon="play_arrow",
         variant="primary",
         form=OptionalReasonForm,
-        effect="It decides about mail that comes from now on. In a private mailbox whose mail you "
-        "may not read it looks at senders and recipients only, and what is dangerous waits for a yes.",
+        effect="The rule applies to mail that arrives from now on. In a private mailbox whose "
+        "mail you may not read, it checks senders and recipients only, and dangerous "
+        "actions wait for approval.",
         obstacle=lambda rule: (
             "The rule is enabled."
             if rule.enabled
@@ -90,7 +92,7 @@ OPERATIONS = (
         label="Disable",
         icon="pause",
         form=OptionalReasonForm,
-        effect="It decides nothing more. What it did stays.",
+        effect="The rule no longer applies to new mail. What it has already done stays.",
         obstacle=lambda rule: "" if rule.enabled else "The rule is not enabled.",
         perform=rule_operations.switch_off_rule,
         report=lambda rule: f"{rule.name} is disabled.",
@@ -100,7 +102,7 @@ OPERATIONS = (
         label="Apply to old mail",
         icon="history",
         form=DaysForm,
-        effect="Its actions are done on stored mail, by a job for each mailbox.",
+        effect="The rule's actions are done on stored mail, by a job for each mailbox.",
         obstacle=lambda rule: (
             ""
             if rule.enabled and rule.actions
@@ -114,7 +116,8 @@ OPERATIONS = (
         label="Change",
         icon="edit",
         form=ChangeRuleForm,
-        effect="Where that changes what it does, it is disabled until it was tried again.",
+        effect="If that changes what the rule does, the rule is disabled and has to be tried "
+        "again.",
         seen=lambda rule: str(rule.changed_at),
         perform=checked_move(rule_operations.change_rule),
         report=lambda rule: f"{rule.name} is changed.",
@@ -125,7 +128,7 @@ OPERATIONS = (
         icon="delete",
         variant="danger",
         form=OptionalReasonForm,
-        effect="The rule goes. What it decided and did stays.",
+        effect="The rule is deleted. What it has already decided and done stays.",
         seen=lambda rule: str(rule.changed_at),
         perform=rule_operations.delete_rule,
         report=lambda rule: f"{rule.name} is deleted.",

@@ -65,12 +65,15 @@ class RuleForm(ScopeFields):
         'JSON: snooze {"amount": 3, "units": "days"}, forward {"to": ["ann@example.org"]}.',
     )
     priority = forms.IntegerField(
-        initial=100, min_value=0, max_value=MAX_PRIORITY, help_text="Lower goes first."
+        initial=100,
+        min_value=0,
+        max_value=MAX_PRIORITY,
+        help_text="Lower numbers are checked first.",
     )
     safe_mode = forms.ChoiceField(
         choices=SafeMode.choices,
-        label="Checks it is spared",
-        help_text="Dangerous actions wait for a yes unless the check of danger is spared.",
+        label="Checks that are skipped",
+        help_text="Dangerous actions wait for approval, unless the danger check is skipped.",
     )
 
     def prepare(self, request: HttpRequest, row: Any) -> None:

@@ -66,7 +66,7 @@ class ScopeFields(OperationForm):
         required=False,
         max_length=MAX_ADDRESS_LENGTH,
         label="Domain or sender",
-        help_text="Where it holds for mail from one domain or one sender: which.",
+        help_text="For mail from one domain or one sender: that domain or address.",
     )
 
     def prepare(self, request: HttpRequest, row: Any) -> None:

@@ -28,7 +28,8 @@ class TimetableFields(OperationForm):
         max_length=MAX_CRON_LENGTH,
         empty_value=None,
         widget=forms.TextInput(attrs={"placeholder": "30 8 * * MON-FRI"}),
-        help_text="Minute, hour, day, month, weekday; either this or an interval; neither: once.",
+        help_text="Minute, hour, day, month, weekday. Give this, an interval, or neither: then it "
+        "is due only once.",
     )
     interval_seconds = forms.IntegerField(
         required=False, min_value=1, max_value=MAX_INTERVAL_SECONDS, label="Interval in seconds"
