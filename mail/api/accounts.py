@@ -61,8 +61,8 @@ class Accounts(MailView):
     suggest_only = row_operation(
         modes.suggest_only,
         "Only suggest in a mailbox",
-        "Decisions are stored and shown, and nothing more is written to Gmail. Needs the role "
-        "operator. 409 where it suggests only already.",
+        "Decisions are stored and shown, and nothing more is written to Gmail. Needs the "
+        "role operator. 409 where it is suggest-only already.",
         body=SwitchBody,
         answer=_ACCOUNT,
         example=example("Suggest only", reason="We try out new rules"),
@@ -70,8 +70,8 @@ class Accounts(MailView):
     pause = row_operation(
         modes.pause_mailbox,
         "Pause a mailbox",
-        "Nothing is written to Gmail until it is resumed; what was asked for waits. Needs the "
-        "role operator. 409 where it is paused.",
+        "Until it is resumed, nothing is written to Gmail: changes asked for wait. Needs "
+        "the role operator. 409 where it is paused.",
         body=SwitchBody,
         answer=_ACCOUNT,
         example=example("Pause", reason="The owner is looking into it"),
@@ -79,7 +79,8 @@ class Accounts(MailView):
     resume = row_operation(
         modes.resume_writing,
         "Resume a mailbox",
-        "What waits is written to Gmail. Needs the role operator. 409 where it is not paused.",
+        "Changes that wait are written to Gmail. Needs the role operator. 409 where it is "
+        "not paused.",
         body=SwitchBody,
         answer=_ACCOUNT,
         example=example("Resume", reason="It was nothing"),
@@ -87,9 +88,9 @@ class Accounts(MailView):
 
     @operation(
         "Sync a mailbox",
-        "Reads what changed since the last sync; `full` scans the mail of the last days besides. "
-        "One that waits already is not doubled. Needs the role operator. 409 where the mailbox "
-        "is not connected.",
+        "Reads what changed since the last sync; `full` also scans the mail of the last "
+        "days. If a sync already waits, no second one is queued. Needs the role operator. "
+        "409 where the mailbox is not connected.",
         body=SyncBody,
         answers={HTTPStatus.OK: OpenApiResponse(RequestedSyncSerializer, "The sync's job.")},
         example=example("In full", full=True, reason="Mail is missing"),
@@ -117,8 +118,8 @@ class Accounts(MailView):
 
     @operation(
         "Show a mailbox's briefing",
-        "Threads by category, what waits for the person and for others, drafts, approvals and "
-        "proposed rules. It quotes the mail: for who may read the mailbox.",
+        "Threads by category, what waits for the person and for others, drafts, approvals "
+        "and proposed rules. It quotes the mail: only readers of the mailbox see it.",
         query=BriefingQuery,
         answers={HTTPStatus.OK: OpenApiResponse(BriefingSerializer, "The briefing.")},
     )
@@ -144,8 +145,8 @@ class Accounts(MailView):
     break_glass = row_operation(
         break_glass,
         "Break the glass of a mailbox",
-        "The caller reads its mail for an hour. The audit log keeps that, and why, and the owner "
-        "sees it. Needs the role admin.",
+        "The caller can read its mail for an hour. The audit log records this and the "
+        "reason, and the owner sees it. Needs the role admin.",
         role=Role.ADMIN,
         body=ObligatoryReason,
         answer=_ACCOUNT,
@@ -166,9 +167,9 @@ class Accounts(MailView):
 
     @operation(
         "Set a mailbox's follow-up reminders",
-        "The owner is reminded, once, of each message of theirs that asks something and that nobody "
-        "answered for `days` days; null: of none from now on. For its owner, or the role admin. 409 "
-        "where it has no owner.",
+        "The owner is reminded once of each message of theirs that asks something and "
+        "that nobody answered for `days` days; null: no reminders from now on. For its "
+        "owner, or the role admin. 409 where it has no owner.",
         body=FollowUpsBody,
         answers={HTTPStatus.OK: _ACCOUNT},
         example=example("After five days", days=5, reason="Offers get lost"),
@@ -179,8 +180,8 @@ class Accounts(MailView):
 
     @operation(
         "Read a mailbox's attachments, or not",
-        "Of new mail; with the setting READ_ATTACHMENTS off, none is read all the same. What was "
-        "read stays. For its owner, or the role admin.",
+        "Applies to new mail; while the setting READ_ATTACHMENTS is off, none is read "
+        "anyway. Text that was already read is kept. For its owner, or the role admin.",
         body=AttachmentsBody,
         answers={HTTPStatus.OK: _ACCOUNT},
         example=example("None", read=False, reason="They are confidential"),
@@ -191,8 +192,9 @@ class Accounts(MailView):
 
     @operation(
         "Disconnect a mailbox",
-        "Its jobs end canceled, Google withdraws the permission, and its mail is deleted in "
-        "`keep_days`. For its owner, or the role admin. 409 where it is disconnected.",
+        "Jobs that wait are canceled, Google withdraws the permission, and its mail is "
+        "deleted in `keep_days` days. For its owner, or the role admin. 409 where it is "
+        "disconnected.",
         body=DisconnectBody,
         answers={HTTPStatus.OK: _ACCOUNT},
         example=example("Delete its mail now", keep_days=0, reason="The owner left the firm"),

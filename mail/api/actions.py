@@ -38,16 +38,19 @@ class ActionSerializer(serializers.Serializer[Any]):
     )
     action_type = serializers.ChoiceField(ActionType.choices)
     parameters = serializers.SerializerMethodField(
-        help_text="Null for who may not read the mailbox."
+        help_text="Null unless the caller may read the mailbox."
     )
     status = serializers.ChoiceField(ActionStatus.choices)
     error = NullableTextField("Why it failed.")
     job_id = serializers.UUIDField(allow_null=True, help_text="The job that executes it.")
     undoable = serializers.SerializerMethodField()
     why_not_undoable = serializers.SerializerMethodField(
-        help_text="Null where it can be undone now. Of one that is not executed yet: why it never could be."
+        help_text="Why the action cannot be undone; null where it can be now. If it is not executed "
+        "yet: why it never could be."
     )
-    undo_id = serializers.UUIDField(allow_null=True, help_text="The undo that counts.")
+    undo_id = serializers.UUIDField(
+        allow_null=True, help_text="The action's undo, unless that failed."
+    )
     wake_at = TimestampField("When a snoozed message comes back.")
     created_at = TimestampField()
     executed_at = TimestampField()
@@ -103,8 +106,9 @@ class Actions(MailView):
 
     @operation(
         "Undo an action",
-        "Takes back what the action changed, as far as it still stands, and nothing anybody changed "
-        "since. Needs the role operator. 409 where it cannot be undone, or has an undo.",
+        "Takes back what the action changed. Anything that somebody has changed since "
+        "then is left as it is. Needs the role operator. 409 where it cannot be undone, "
+        "or has an undo.",
         body=SwitchBody,
         answers={
             HTTPStatus.ACCEPTED: OpenApiResponse(ActionSerializer, "The undo, in the queue."),

@@ -29,7 +29,7 @@ from tenants.models import Role
 from tenants.scope import firm_scope
 
 _PROMPT = "What the agent is asked each time."
-_PROFILE = "The agent's, by its name."
+_PROFILE = "The name of the agent's profile."
 
 
 class AgentScheduleSerializer(TimetableSerializer):
@@ -45,7 +45,7 @@ class AgentScheduleSerializer(TimetableSerializer):
         "On whose behalf it runs; null: the firm's.", source="user.username", default=None
     )
     enabled = serializers.BooleanField()
-    stopped = NullableTextField("Why it was switched off by itself; null where it was not.")
+    stopped = NullableTextField("Why Mailroom switched it off; null: it did not.")
     created_at = TimestampField()
     changed_at = TimestampField()
 
@@ -69,7 +69,9 @@ class CreateAgentScheduleBody(_Settings):
     profile = TextField(max_length=MAX_PROFILE_LENGTH, help_text=_PROFILE)
     prompt = TextField(max_length=MAX_PROMPT_LENGTH, help_text=_PROMPT)
     user = choice(
-        ("me",), "`me`: on the caller's behalf; it stops when they leave the firm. Else the firm's."
+        ("me",),
+        "`me`: the agent runs for the caller, and stops when they leave the firm. "
+        "Otherwise it runs for the firm.",
     )
 
 
@@ -97,7 +99,7 @@ class AgentSchedules(ScopedView):
 
     @operation(
         "Create an agent schedule",
-        f"The agent works in the mailbox whenever it is due. {_WHO}",
+        f"The agent works in the mailbox whenever the schedule is due. {_WHO}",
         body=CreateAgentScheduleBody,
         answers={HTTPStatus.CREATED: _SCHEDULE},
         example=example(
@@ -117,8 +119,8 @@ class AgentSchedules(ScopedView):
 
     @operation(
         "Change an agent schedule",
-        "The next run is by it; what waits in the queue runs as it was, unless the mailbox is "
-        f"private. {_WHO}",
+        "The change takes effect with the next run. A run that already waits in the queue "
+        f"uses the old settings, unless the mailbox is private. {_WHO}",
         body=ChangeAgentScheduleBody,
         answers={HTTPStatus.OK: _SCHEDULE},
         example=example("Off", enabled=False, reason="Holiday"),
@@ -132,7 +134,7 @@ class AgentSchedules(ScopedView):
 
     @operation(
         "Delete an agent schedule",
-        f"Its runs stay; what waits in the queue is canceled. {_WHO}",
+        f"The schedule's runs stay. Runs that wait in the queue are canceled. {_WHO}",
         body=SwitchBody,
         answers={HTTPStatus.OK: OpenApiResponse(AgentScheduleSerializer, "As it was.")},
         example=example("Delete", reason="Not needed any more"),

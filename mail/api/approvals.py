@@ -49,15 +49,15 @@ class ApprovalSerializer(serializers.Serializer[Any]):
     outbound_id = serializers.UUIDField(allow_null=True)
     asked = serializers.CharField(source="subject", help_text="What is asked, in a word or two.")
     facts = serializers.SerializerMethodField(
-        help_text="{name: text}; null for who may not read the mailbox."
+        help_text="{name: text}; null unless the caller may read the mailbox."
     )
     content = ApprovedContentSerializer(
         source="outbound",
         allow_null=True,
-        help_text="What a yes sends; null where it sends nothing. " + FOR_READERS,
+        help_text="What an approval sends; null where it sends nothing. " + FOR_READERS,
     )
     reasons = serializers.ListField(child=serializers.CharField(), help_text="Why it waits.")
-    content_hash = serializers.CharField(help_text="Of exactly what a yes is about.")
+    content_hash = serializers.CharField(help_text="SHA-256 of exactly what is asked.")
     status = serializers.ChoiceField(ApprovalStatus.choices)
     expires_at = TimestampField()
     decided_at = TimestampField()
@@ -130,10 +130,11 @@ class Approvals(MailView):
     approve = _decision(
         approve,
         "Approve",
-        "Does what was asked, once, if it is still exactly that. For the "
-        "mailbox's owner, and for the role operator where it may read the mailbox. 409 where it was "
-        "decided, expired or has changed; where the mailbox is disconnected; and for an automatic "
-        "reply while the mailbox may send no other, as a day after one to the same sender.",
+        "Does what was asked, once, if it has not changed since. For the mailbox's owner, "
+        "and for the role operator where it may read the mailbox. 409 where it was "
+        "decided, expired or has changed; where the mailbox is disconnected; and for an "
+        "automatic reply while the mailbox may send no other, as within a day of one to "
+        "the same sender.",
         reason="I know the recipient",
     )
     reject = _decision(

@@ -22,7 +22,7 @@ class BriefingQuery(QuerySerializer):
         default=DAYS,
         min_value=1,
         max_value=MAX_DAYS,
-        help_text="Threads with a message of so many days.",
+        help_text="How many days of threads are counted.",
     )
 
 
@@ -98,10 +98,12 @@ class BriefingSerializer(serializers.Serializer[Any]):
     categories = serializers.DictField(
         child=serializers.IntegerField(), help_text="Threads that are not done, by category."
     )
-    for_you = _Threads(help_text="What wants something of the person, the oldest first.")
-    for_others = _Threads(help_text="Where somebody else is to answer, the oldest first.")
-    follow_ups = _Threads(help_text="What nobody answered, where the owner was reminded of it.")
+    for_you = _Threads(help_text="Threads that wait for the person, the oldest first.")
+    for_others = _Threads(help_text="Threads that wait for others, the oldest first.")
+    follow_ups = _Threads(
+        help_text="Threads that nobody answered and of which the owner was reminded."
+    )
     drafts = _Drafts()
-    approvals = _Approvals(help_text="Questions that wait for a yes.")
-    in_doubt = _InDoubt(help_text="Of these nobody can tell whether they were sent.")
-    proposed_rules = _Rules(help_text="Proposed for what the person corrected.")
+    approvals = _Approvals(help_text="Questions that wait for approval.")
+    in_doubt = _InDoubt(help_text="Messages of which nobody can tell whether they were sent.")
+    proposed_rules = _Rules(help_text="Rules that were proposed after the person's corrections.")

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from mail.api.base import MailView
 from mail.services.mailboxes.content_access import readable
 
-FOR_READERS = "Null for who may not read the mailbox."
+FOR_READERS = "Null unless the caller may read the mailbox."
 
 
 class ContentSerializer(serializers.Serializer[Any]):

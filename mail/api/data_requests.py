@@ -89,8 +89,9 @@ class DataRequests(MailView):
     @operation(
         "Ask for an export or an erasure",
         "A firm_export is a zip with everything the firm owns, without tokens and keys; a "
-        "gdpr_export one with everything that mentions a person. erase_subject deletes all mail "
-        "that mentions the person and keeps it out from then on. Needs the role admin.",
+        "gdpr_export one with everything that mentions a person. erase_subject deletes "
+        "all mail that mentions the person, and such mail is not stored from then on. "
+        "Needs the role admin.",
         body=CreateDataRequestBody,
         answers={HTTPStatus.CREATED: OpenApiResponse(DataRequestSerializer, "The request.")},
         example=example("Everything", kind="firm_export", reason="We change the provider"),
@@ -109,8 +110,8 @@ class DataRequests(MailView):
 
     @operation(
         "Download an export",
-        "The zip, for a week after it is ready. The audit log keeps who took it. Needs the role "
-        "admin. 409 where there is no zip.",
+        "The zip, for a week after it is ready. The audit log records who downloaded it. "
+        "Needs the role admin. 409 where there is no zip.",
         answers={},
         file_type=ZIP_TYPE,
         may_conflict=True,

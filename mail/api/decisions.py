@@ -37,7 +37,7 @@ class DecisionRowSerializer(ContentSerializer):
     category = serializers.ChoiceField(_CATEGORIES)
     confidence = serializers.FloatField(help_text="From 0 to 1.")
     labelled = serializers.BooleanField(
-        help_text="False: too unsure for its category to be the thread's."
+        help_text="False: not sure enough for the thread to get this category."
     )
     rationale = NullableTextField(f"Why, in words. {FOR_READERS}")
     job_id = serializers.UUIDField(allow_null=True, help_text="The job that decided.")
@@ -89,15 +89,15 @@ class Decisions(ContentView):
 
     list = list_operation(
         "List decisions",
-        "The latest first; a later verdict on the same message is a row of its own. Why is for the "
-        "mailbox's owner and who was granted it.",
+        "The latest first; a later verdict on the same message is a row of its own. Only "
+        "readers of the mailbox see why.",
         serializer=DecisionRowSerializer,
         rows="decisions",
         query=DecisionQuery,
     )
     show = show_operation(
         "Show a decision",
-        "What was decided and what followed from it, and for who may read the mailbox why.",
+        "What was decided, what followed from it and, for readers of the mailbox, why.",
         answer=OpenApiResponse(DecisionSerializer, "The decision."),
     )
 

@@ -35,7 +35,7 @@ class DirectionSerializer(serializers.Serializer[Any]):
     text = serializers.CharField()
     enabled = serializers.BooleanField()
     enabled_by = NullableTextField(
-        "Who wrote it as it is; null: nobody is known to have.",
+        "Who wrote it as it is; null: not known.",
         source="enabled_by.username",
         default=None,
     )
@@ -86,7 +86,7 @@ class Directions(ScopedView):
 
     @operation(
         "Create a direction",
-        f"The language model is told it with every message in its scope. {_WHO}",
+        f"The language model gets this text with every message in its scope. {_WHO}",
         body=CreateDirectionBody,
         answers={HTTPStatus.CREATED: _DIRECTION},
         example=example("A direction", text="Mail from our bank is never advertising."),
@@ -101,7 +101,7 @@ class Directions(ScopedView):
 
     @operation(
         "Change a direction",
-        f"The next message is judged by it. {_WHO}",
+        f"The change applies from the next message on. {_WHO}",
         body=ChangeDirectionBody,
         answers={HTTPStatus.OK: _DIRECTION},
         example=example("Off", enabled=False, reason="Holiday is over"),
@@ -112,7 +112,7 @@ class Directions(ScopedView):
 
     @operation(
         "Delete a direction",
-        f"What was decided by it stays. {_WHO}",
+        f"Decisions already made with it stay. {_WHO}",
         body=SwitchBody,
         answers={HTTPStatus.OK: OpenApiResponse(DirectionSerializer, "As it was.")},
         example=example("Delete", reason="Not needed any more"),

@@ -21,7 +21,7 @@ from tenants.audit import Actor
 
 MAX_BODY_BYTES = 64 * 1024
 DECISIONS = {"approve": approve, "reject": reject}
-FORGED = "The button was not made by Mailroom, or for another content"
+FORGED = "Mailroom did not make the button, or made it for other content"
 
 _log = structlog.get_logger("mail")
 

@@ -37,8 +37,10 @@ class DocumentRowSerializer(ContentSerializer):
     declared_type = NullableTextField(source="attachment.mime_type")
     detected_type = NullableTextField("By its content; null before it was looked at.")
     size = serializers.IntegerField(help_text="Bytes that were fetched.")
-    sha256 = NullableTextField(f"Of the bytes that were fetched. {FOR_READERS}")
-    job_id = serializers.UUIDField(allow_null=True, help_text="Of the next step, or the last.")
+    sha256 = NullableTextField(f"SHA-256 of the bytes that were fetched. {FOR_READERS}")
+    job_id = serializers.UUIDField(
+        allow_null=True, help_text="The job of the next step, or the last."
+    )
     created_at = TimestampField()
     fetched_at = TimestampField()
     scanned_at = TimestampField()
@@ -81,7 +83,7 @@ class Documents(ContentView):
     )
     show = show_operation(
         "Show a document",
-        "How far it is, and for who may read the mailbox what it says.",
+        "How far it is and, for readers of the mailbox, what it says.",
         answer=OpenApiResponse(DocumentSerializer, "The document."),
     )
 

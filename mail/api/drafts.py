@@ -48,7 +48,7 @@ class DraftRowSerializer(ContentSerializer):
     source = serializers.ChoiceField(  # type: ignore[assignment]  # a field of the row, not of the serializer
         DraftSource.choices, help_text="Who wrote its text."
     )
-    template_name = NullableTextField("Of the reply template, if one wrote it.")
+    template_name = NullableTextField("The name of the reply template, if one wrote it.")
     style = NullableTextField()  # type: ignore[assignment]  # a field of the row
     language = NullableTextField()
     rework_count = serializers.IntegerField()
@@ -93,7 +93,7 @@ class ReworkBody(SwitchBody):
 
     instruction = TextField(
         required=False, allow_blank=True, max_length=MAX_INSTRUCTION_LENGTH,
-        help_text="What to say otherwise; an order above the marker in Gmail goes before it.",
+        help_text="What to change; an order above the marker in Gmail takes precedence over it.",
     )  # fmt: skip
 
 
@@ -115,14 +115,14 @@ class Drafts(ContentView):
     )
     show = show_operation(
         "Show a draft",
-        "What became of it, and for who may read the mailbox what it says.",
+        "What became of it and, for readers of the mailbox, what it says.",
         answer=OpenApiResponse(DraftSerializer, "The draft."),
     )
     discard = row_operation(
         operations.discard_draft,
         "Discard a draft",
-        "It goes to the trash in Gmail, unless the person has edited it there. Needs the role "
-        "operator. 409 where it is not in Gmail.",
+        "The draft is moved to the trash in Gmail, unless the person has edited it there. "
+        "Needs the role operator. 409 where it is not in Gmail.",
         body=SwitchBody,
         answer=_DRAFT,
         example=example("Discard", reason="Answered by phone"),
@@ -130,10 +130,11 @@ class Drafts(ContentView):
 
     @operation(
         "Rework a draft",
-        "It is written anew, three times at most; one that the person has edited stays beside the "
-        "new one. Orders given before that begins are carried out together. Needs the role "
-        "operator, and the right to read the mailbox. 409 where it is not in Gmail, is being "
-        "reworked, or was reworked three times.",
+        "The draft is written anew, three times at most; a draft that the person has "
+        "edited stays beside the new one. Orders given before the rework begins are "
+        "carried out together. Needs the role operator, and the right to read the "
+        "mailbox. 409 where it is not in Gmail, is being reworked, or was reworked three "
+        "times.",
         body=ReworkBody,
         answers={HTTPStatus.OK: _DRAFT},
         example=example("Rework", instruction="Shorter, and offer a call on Friday"),

@@ -35,8 +35,8 @@ class Labels(QueueView):
     describe = row_operation(
         describe_label,
         "Describe a label",
-        "Says what the label is for, and whether the classifier may choose it; its name is changed "
-        "in Gmail. Needs the role operator.",
+        "Says what the label is for, and whether the classifier may choose it. To rename "
+        "the label, use Gmail. Needs the role operator.",
         body=LabelBody,
         answer=OpenApiResponse(LabelSerializer, "The label as it is now."),
         example=example(

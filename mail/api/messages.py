@@ -93,15 +93,17 @@ class TimelineEntrySerializer(serializers.Serializer[Any]):
     """One thing that happened to a message."""
 
     kind = serializers.ChoiceField([(kind.value, kind.value) for kind in EntryKind])
-    id = serializers.UUIDField(source="row.pk", help_text="Of the row that its kind names.")
+    id = serializers.UUIDField(source="row.pk", help_text="The id of the row that `kind` names.")
     at = TimestampField(allow_null=False)
     title = serializers.CharField()
-    status = NullableTextField("A decision's is its source; null for an event.")
+    status = NullableTextField("For a decision, its source; null for an event.")
     detail = NullableTextField()
-    content = NullableTextField(f"What quotes the mail. {FOR_READERS}")
+    content = NullableTextField(f"The part that quotes the mail. {FOR_READERS}")
     correlation_id = NullableTextField("Of events and jobs.")
     job_id = serializers.UUIDField(allow_null=True, help_text="The job that did it, or will.")
-    undoable = serializers.SerializerMethodField(help_text="Of an action: whether it is, now.")
+    undoable = serializers.SerializerMethodField(
+        help_text="Whether this is an action that can be undone now."
+    )
 
     def get_undoable(self, entry: Any) -> bool:
         """Say whether it can be undone now."""
@@ -120,7 +122,7 @@ class ReclassifyBody(SwitchBody):
     category = serializers.ChoiceField(
         CATEGORIES,
         required=False,
-        help_text="Left out: it is judged once more.",
+        help_text="If left out, the thread is judged once more.",
     )
 
 
@@ -128,7 +130,7 @@ class ReclassifyJobSerializer(serializers.Serializer[Any]):
     """The job that stores it."""
 
     job_id = serializers.UUIDField()
-    created = serializers.BooleanField(help_text="False: one that waits already will do it.")
+    created = serializers.BooleanField(help_text="False: a job that already waits will do it.")
 
 
 class MessageQuery(FirmPageQuery):
@@ -164,14 +166,14 @@ class Messages(ContentView):
 
     list = list_operation(
         "List messages",
-        "The latest stored first. What they say is for the mailbox's owner and who was granted it.",
+        "The latest stored first. Only readers of the mailbox see what they say.",
         serializer=MessageRowSerializer,
         rows="messages",
         query=MessageQuery,
     )
     show = show_operation(
         "Show a message",
-        "Its text and attachments, for who may read the mailbox.",
+        "Its text and attachments, for readers of the mailbox.",
         answer=OpenApiResponse(MessageSerializer, "The message."),
     )
 
@@ -190,9 +192,9 @@ class Messages(ContentView):
 
     @operation(
         "Reclassify a message",
-        "Its thread gets the category, or is judged once more where none is given. A rule for its "
-        "sender is proposed, which does nothing before it is enabled. For the mailbox's owner, and "
-        "for the role operator where it may read the mailbox.",
+        "The message's thread gets the category, or is judged once more where none is "
+        "given. A rule for the sender is proposed; it does nothing until it is enabled. "
+        "For the mailbox's owner, and for the role operator where it may read the mailbox.",
         body=ReclassifyBody,
         answers={HTTPStatus.ACCEPTED: OpenApiResponse(ReclassifyJobSerializer, "The job.")},
         example=example("Only for information", category="fyi", reason="A newsletter"),

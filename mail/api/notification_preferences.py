@@ -25,7 +25,7 @@ from mail.services.reminders import preferences
 from tenants.models import Role
 
 _FROM = "From this time of day on nothing is delivered; null: no quiet hours."
-_UNTIL = "At this time of day what came meanwhile is delivered."
+_UNTIL = "At this time of day whatever waited is delivered."
 _DIGEST = "At this time of day a digest of the person's mailboxes comes; null: none."
 _ZONE = "The person's, such as Europe/Vienna."
 
@@ -110,8 +110,8 @@ class Preferences(MailView):
 
     list = list_operation(
         "List notification preferences",
-        "The caller's own, and those of the firms whose admin they are. Who has none is notified by "
-        "e-mail, at any time.",
+        "The caller's own, and those of the firms whose admin they are. People without "
+        "any are notified by e-mail at any time.",
         serializer=PreferenceSerializer,
         rows="notification preferences",
     )
@@ -139,7 +139,8 @@ class Preferences(MailView):
 
     @operation(
         "Change notification preferences",
-        "They hold for what is delivered from now on, what waits too. For their person alone.",
+        "The change applies to reminders and digests that are delivered from now on, "
+        "including those that already wait. For their person alone.",
         body=ChangePreferenceBody,
         answers={HTTPStatus.OK: _PREFERENCE},
         example=example("Not by e-mail", email=False, reason="Discord is enough"),
@@ -155,7 +156,8 @@ class Preferences(MailView):
 
     @operation(
         "Reset notification preferences",
-        "They are deleted: their person gets e-mails, at any time. For the person, or the role admin.",
+        "The preferences are deleted. The person is then notified by e-mail at any time, "
+        "and gets no digest. For the person, or the role admin.",
         body=SwitchBody,
         answers={HTTPStatus.OK: OpenApiResponse(PreferenceSerializer, "As they were.")},
         example=example("Reset", reason="The webhook is gone"),

@@ -35,7 +35,9 @@ class OutboundRowSerializer(ContentSerializer):
     message_id = serializers.UUIDField(allow_null=True, help_text="What it answers or forwards.")
     action_id = serializers.UUIDField(allow_null=True, help_text="The action that sends it.")
     kind = serializers.ChoiceField(OutboundKind.choices)
-    automatic = serializers.BooleanField(help_text="Nobody wrote it: loops are guarded against.")
+    automatic = serializers.BooleanField(
+        help_text="No person wrote it, so Mailroom guards against loops."
+    )
     status = serializers.ChoiceField(
         OutboundStatus.choices, help_text="`unknown`: Gmail could not say whether it was sent."
     )
@@ -76,7 +78,7 @@ class OutboundQuery(FirmPageQuery):
 
     account_id = serializers.UUIDField(required=False, help_text="From this mailbox.")
     message_id = serializers.UUIDField(required=False, help_text="About this message.")
-    status = choice(OutboundStatus.values, "Where it is on its way out.")
+    status = choice(OutboundStatus.values, "How far it is.")
 
 
 _OUTBOUND = OpenApiResponse(OutboundSerializer, "The message as it is now.")
@@ -97,13 +99,14 @@ class Outbound(ContentView):
     )
     show = show_operation(
         "Show an outbound message",
-        "What became of it, and for who may read the mailbox what it says.",
+        "What became of it and, for readers of the mailbox, what it says.",
         answer=OpenApiResponse(OutboundSerializer, "The message."),
     )
     cancel = row_operation(
         outbound_operations.cancel_outbound,
         "Cancel an outbound message",
-        "It is not sent. Needs the role operator. 409 where it is being sent, or is over.",
+        "The message is not sent. Needs the role operator. 409 where it no longer "
+        "waits to be sent.",
         body=SwitchBody,
         answer=_OUTBOUND,
         example=example("Do not send", reason="The price was wrong"),
@@ -111,8 +114,8 @@ class Outbound(ContentView):
     mark_sent = row_operation(
         outbound_operations.mark_sent,
         "Mark an outbound message as sent",
-        "For one whose status is unknown, and which somebody has seen in the sent mail. Needs the "
-        "role operator. 409 for any other.",
+        "For a message whose status is unknown and that somebody has seen in the sent "
+        "mail. Needs the role operator. 409 for any other.",
         body=ObligatoryReason,
         answer=_OUTBOUND,
         example=example("Mark as sent", reason="It is in the sent mail"),
@@ -120,9 +123,9 @@ class Outbound(ContentView):
 
     @operation(
         "Send an outbound message again",
-        "It is looked for once more, and sent if it is not found. Needs the role operator, and the "
-        "right to read the mailbox. 409 where it was sent, waits or is being sent, or was never "
-        "approved.",
+        "Mailroom looks for the message once more, and sends it if it is not found. Needs "
+        "the role operator, and the right to read the mailbox. 409 where it was sent, "
+        "waits or is being sent, or was never approved.",
         body=ObligatoryReason,
         answers={HTTPStatus.OK: _OUTBOUND},
         example=example("Send again", reason="The recipient has not got it"),

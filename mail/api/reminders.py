@@ -26,7 +26,7 @@ from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
 from mail.services.reminders import reminders
 from tenants.models import Role
 
-_PRIVATE = "Null for everybody but its person."
+_PRIVATE = "Null unless the caller is its person."
 _WHO = "For its person, or the role admin."
 
 
@@ -52,7 +52,7 @@ class ReminderSerializer(ContentSerializer, TimetableSerializer):
 class ReminderQuery(FirmPageQuery):
     """The page and the filters of reminders."""
 
-    status = choice(ReminderStatus.values, "Whether anything is to come.")
+    status = choice(ReminderStatus.values, "Active ones have deliveries to come.")
     user = choice(("me",), "`me`: those of the caller alone.")
 
 
@@ -85,7 +85,7 @@ class Reminders(MailView):
 
     list = list_operation(
         "List reminders",
-        "The latest made first. What others want to be reminded of is not shown.",
+        "The latest made first. The texts of other people's reminders are not shown.",
         serializer=ReminderSerializer,
         rows="reminders",
         query=ReminderQuery,
@@ -94,8 +94,8 @@ class Reminders(MailView):
 
     @operation(
         "Create a reminder",
-        "It is the caller's. It comes once, at `due_at`, or again and again, by a cron expression or "
-        "an interval.",
+        "The reminder is the caller's. It is delivered once, at `due_at`, or again and "
+            "again, by a cron expression or an interval.",
         body=CreateReminderBody,
         answers={HTTPStatus.CREATED: _REMINDER},
         example=example(
@@ -113,8 +113,8 @@ class Reminders(MailView):
 
     @operation(
         "Change a reminder",
-        "New dates replace the old ones, also those that wait in the queue. For its person alone. "
-        "409 where it is canceled or withdrawn.",
+        "New dates replace the old ones. Deliveries of old dates that already wait in the "
+        "queue are skipped. For its person alone. 409 where it is canceled or withdrawn.",
         body=ChangeReminderBody,
         answers={HTTPStatus.OK: _REMINDER},
         example=example("Later", cron="0 10 * * MON-FRI", reason="The meeting was moved"),
@@ -125,7 +125,8 @@ class Reminders(MailView):
 
     @operation(
         "Cancel a reminder",
-        f"It comes no more, what waits in the queue is skipped. {_WHO} 409 where nothing is to come.",
+        f"Deliveries that already wait in the queue are skipped. {_WHO} 409 where the "
+        "reminder has no further deliveries.",
         body=SwitchBody,
         answers={HTTPStatus.OK: _REMINDER},
         example=example("Cancel", reason="Done already"),
@@ -136,7 +137,7 @@ class Reminders(MailView):
 
     @operation(
         "Delete a reminder",
-        f"What waits in the queue is skipped. {_WHO}",
+        f"Deliveries that already wait in the queue are skipped. {_WHO}",
         body=SwitchBody,
         answers={HTTPStatus.OK: OpenApiResponse(ReminderSerializer, "As it was.")},
         example=example("Delete", reason="Not needed any more"),

@@ -28,8 +28,8 @@ from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.models import Role
 
 _MATCH = (
-    "All that is given must hold: all, sender_email, sender_domain, subject_contains, header_match "
-    "{header: pattern}, forwarded_from."
+    "Everything given must match: all, sender_email, sender_domain, subject_contains, "
+    "header_match {header: pattern}, forwarded_from."
 )
 
 
@@ -40,18 +40,21 @@ class RoutingRuleSerializer(serializers.Serializer[Any]):
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField(allow_null=True, help_text="Null: every mailbox.")
     name = serializers.CharField()
-    position = serializers.IntegerField(help_text="Lower is asked first; the first match wins.")
+    position = serializers.IntegerField(
+        help_text="Lower numbers are checked first; the first match wins."
+    )
     match = serializers.DictField(help_text=_MATCH)
     route = serializers.ChoiceField(Route.choices)
     profile = NullableTextField("The agent's; null for the pipeline.")
     enabled = serializers.BooleanField()
     enabled_by = NullableTextField(
-        "Who enabled it as it is; null: nobody is known to have.",
+        "Who enabled it as it is; null: not known.",
         source="enabled_by.username",
         default=None,
     )
     limits = serializers.SerializerMethodField(
-        help_text="Where it is not asked, as who enabled it may not read the mail; null: nowhere."
+        help_text="Where it is not used because the person who enabled it may not read the mail; "
+        "null: nowhere."
     )
     disabled_reason = NullableTextField("Why Mailroom switched it off; null: it did not.")
     created_at = TimestampField()
@@ -97,7 +100,7 @@ class RoutingRules(MailView):
 
     list = list_operation(
         "List routing rules",
-        "The latest made first; they are asked by position.",
+        "The latest made first; they are checked by position.",
         serializer=RoutingRuleSerializer,
         rows="routing rules",
     )
@@ -105,7 +108,7 @@ class RoutingRules(MailView):
     change = row_operation(
         routing_operations.change_routing_rule,
         "Change a routing rule",
-        "It holds as it is from the next message on. Needs the role admin.",
+        "The change applies from the next message on. Needs the role admin.",
         role=Role.ADMIN,
         body=ChangeRoutingRuleBody,
         answer=_RULE,
@@ -114,7 +117,7 @@ class RoutingRules(MailView):
     delete_rule = row_operation(
         routing_operations.delete_routing_rule,
         "Delete a routing rule",
-        "What it has routed stays where it is. Needs the role admin.",
+        "Messages that it has already routed stay where they are. Needs the role admin.",
         role=Role.ADMIN,
         body=SwitchBody,
         answer=OpenApiResponse(RoutingRuleSerializer, "The rule as it was."),
@@ -123,7 +126,7 @@ class RoutingRules(MailView):
 
     @operation(
         "Create a routing rule",
-        "It holds for mail that comes from now on. Needs the role admin.",
+        "The rule applies to mail that arrives from now on. Needs the role admin.",
         body=CreateRoutingRuleBody,
         answers={HTTPStatus.CREATED: _RULE},
         example=example(

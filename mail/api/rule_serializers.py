@@ -35,26 +35,27 @@ class RuleSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     scope = serializers.ChoiceField(Scope.choices)
     scope_ref = serializers.CharField(help_text="The domain or address of its scope, or empty.")
-    priority = serializers.IntegerField(help_text="Lower goes first.")
+    priority = serializers.IntegerField(help_text="Lower numbers are checked first.")
     enabled = serializers.BooleanField()
     enabled_by = NullableTextField(
-        "Who enabled it last; null: nobody is known to have.",
+        "Who enabled it last; null: not known.",
         source="enabled_by.username",
         default=None,
     )
     limits = serializers.SerializerMethodField(
-        help_text="Where it does less, as who enabled it may not read the mail; null: nowhere."
+        help_text="Where it does less because the person who enabled it may not read the mail; "
+        "null: nowhere."
     )
     disabled_reason = NullableTextField("Why Mailroom switched it off; null: it did not.")
     corrections = serializers.IntegerField(
-        help_text="For so many corrections Mailroom proposed it; 0: it is somebody's."
+        help_text="After how many corrections Mailroom proposed it; 0: a person made it."
     )
     conditions = serializers.DictField(help_text="The tree: groups with op, leaves with type.")
     in_words = serializers.SerializerMethodField(help_text="The conditions, a line each.")
     category = NullableTextField("Null: the classifier decides.")
     actions = RuleActionSerializer(many=True)
     safe_mode = serializers.ChoiceField(SafeMode.choices)
-    tried_at = TimestampField("When it was tried as it is; null: it cannot be enabled.")
+    tried_at = TimestampField("When it was tried as it is; null: try it before you enable it.")
     created_at = TimestampField()
     changed_at = TimestampField()
 
@@ -105,7 +106,7 @@ class ChangeRuleBody(_RuleSettings, SwitchBody):
 class ApplyRuleBody(SwitchBody):
     """How far back a rule is applied."""
 
-    days = WholeNumberField(min_value=1, max_value=MAX_DAYS, help_text="Mail of so many days.")
+    days = WholeNumberField(min_value=1, max_value=MAX_DAYS, help_text="How many days of mail.")
 
 
 class MatchSerializer(serializers.Serializer[Any]):
@@ -121,7 +122,7 @@ class MatchSerializer(serializers.Serializer[Any]):
 class TrialSerializer(serializers.Serializer[Any]):
     """What a rule would have matched among the newest mail that the caller may read."""
 
-    looked_at = serializers.IntegerField(help_text="So many messages.")
+    looked_at = serializers.IntegerField(help_text="How many messages it was checked against.")
     matched = MatchSerializer(many=True)
     limits = NullableTextField("Where it does less if the caller enables it; null: nowhere.")
 

@@ -42,7 +42,8 @@ class Rules(ScopedView):
 
     list = list_operation(
         "List rules",
-        "The latest made first. One with `corrections` is proposed: nobody has taken it over yet.",
+        "The latest made first. A rule with `corrections` was proposed by Mailroom; "
+        "nobody has taken it over yet.",
         serializer=RuleSerializer,
         rows="rules",
     )
@@ -58,7 +59,7 @@ class Rules(ScopedView):
 
     @operation(
         "Create a rule",
-        f"It is not enabled before it was tried. {_WHO}",
+        f"The rule does nothing until it has been tried and enabled. {_WHO}",
         body=CreateRuleBody,
         answers={HTTPStatus.CREATED: _RULE},
         example=example(
@@ -79,7 +80,7 @@ class Rules(ScopedView):
 
     @operation(
         "Change a rule",
-        "Where that changes what the rule does, it is disabled until it was tried again. " + _WHO,
+        f"If that changes what the rule does, the rule is disabled and has to be tried again. {_WHO}",
         body=ChangeRuleBody,
         answers={HTTPStatus.OK: _RULE},
         example=example("Earlier", priority=10, reason="Before the newsletters"),
@@ -95,8 +96,8 @@ class Rules(ScopedView):
 
     @operation(
         "Try a rule",
-        "Says what it would have matched among the newest mail that you may read; nothing is done "
-        f"to the mail. {_WHO}",
+        "The rule's conditions are checked against the newest mail that you may read. No "
+        f"mail is changed. {_WHO}",
         body=SwitchBody,
         answers={HTTPStatus.OK: OpenApiResponse(TrialSerializer, "The matches.")},
         example=example("Try", reason="Before enabling it"),
@@ -111,9 +112,9 @@ class Rules(ScopedView):
 
     @operation(
         "Enable a rule",
-        "It decides about mail that comes from now on. In a private mailbox whose mail you may not "
-        "read it looks at senders and recipients only, and what is dangerous waits for a yes. "
-        f"{_WHO} 409 where it was not tried as it is.",
+        "The rule applies to mail that arrives from now on. In a private mailbox whose "
+        "mail you may not read, it checks senders and recipients only, and dangerous "
+        f"actions wait for approval. {_WHO} 409 where it was not tried as it is.",
         body=SwitchBody,
         answers={HTTPStatus.OK: _RULE},
         example=example("Enable", reason="It matched what it should"),
@@ -126,7 +127,8 @@ class Rules(ScopedView):
 
     @operation(
         "Disable a rule",
-        f"It decides nothing more; what it did stays. {_WHO} 409 where it is not enabled.",
+        f"The rule no longer applies to new mail. What it has already done stays. {_WHO} "
+        "409 where it is not enabled.",
         body=SwitchBody,
         answers={HTTPStatus.OK: _RULE},
         example=example("Disable", reason="Too eager"),
@@ -139,8 +141,8 @@ class Rules(ScopedView):
 
     @operation(
         "Apply a rule to old mail",
-        f"Its actions are done on stored mail of the last days, by a job for each mailbox. {_WHO} "
-        "409 where it is not enabled, or has no actions.",
+        "The rule's actions are done on stored mail of the last days, by a job for each "
+        f"mailbox. {_WHO} 409 where it is not enabled, or has no actions.",
         body=ApplyRuleBody,
         answers={HTTPStatus.ACCEPTED: OpenApiResponse(RuleJobsSerializer, "The jobs.")},
         example=example("A month", days=30, reason="Tidy up"),
@@ -157,7 +159,7 @@ class Rules(ScopedView):
 
     @operation(
         "Delete a rule",
-        f"What it decided and did stays. {_WHO}",
+        f"What the rule has already decided and done stays. {_WHO}",
         body=SwitchBody,
         answers={HTTPStatus.OK: OpenApiResponse(RuleSerializer, "The rule as it was.")},
         example=example("Delete", reason="Not needed any more"),

@@ -35,7 +35,7 @@ class AccountSerializer(serializers.Serializer[Any]):
     connection = serializers.ChoiceField(Connection.choices)
     mode = serializers.ChoiceField(Mode.choices)
     paused_by = NullableTextField("switch or label; null while it is not paused.")
-    active = serializers.BooleanField(help_text="False: switched off, its jobs end canceled.")
+    active = serializers.BooleanField(help_text="False: switched off; its jobs are canceled.")
     sync_status = serializers.ChoiceField(SyncStatus.choices)
     history_cursor = serializers.CharField(
         allow_null=True, help_text="Gmail's history id up to which it is read."
@@ -43,14 +43,17 @@ class AccountSerializer(serializers.Serializer[Any]):
     last_sync_at = TimestampField()
     follow_up_days = serializers.IntegerField(
         allow_null=True,
-        help_text="After so many days without an answer the owner is reminded; null: never.",
+        help_text="The owner is reminded after this many days without an answer; null: never.",
     )
     read_attachments = serializers.BooleanField(
-        help_text="Attachments of its new mail are read, unless READ_ATTACHMENTS is off for all."
+        help_text="Attachments of its new mail are read, unless READ_ATTACHMENTS is off for all "
+        "mailboxes."
     )
     watch_expires_at = TimestampField("When Gmail stops sending notifications.")
     watch_error = NullableTextField("Why its watch was not renewed; null once it is.")
-    held_until = TimestampField("Gmail asked for fewer requests: no job calls it before.")
+    held_until = TimestampField(
+        "Gmail asked for fewer requests: no job calls Gmail before this time."
+    )
     last_error = NullableTextField("What Gmail refused last.")
     last_error_at = TimestampField()
     delete_mail_at = TimestampField("When the mail of a disconnected mailbox is deleted.")
@@ -61,7 +64,9 @@ class RequestedSyncSerializer(serializers.Serializer[Any]):
     """The job of a sync that was asked for."""
 
     job_id = serializers.UUIDField()
-    created = serializers.BooleanField(help_text="False: one waited already, and this is its job.")
+    created = serializers.BooleanField(
+        help_text="False: a sync already waited, and this is its job."
+    )
 
 
 class _ReasonField(TextField):
@@ -85,7 +90,9 @@ class SwitchBody(StrictSerializer):
 class AttachmentsBody(SwitchBody):
     """Whether attachments are read."""
 
-    read = FlagField(help_text="False: those of new mail are not, nor those that wait.")
+    read = FlagField(
+        help_text="False: attachments of new mail are not read, nor those that already wait."
+    )
 
 
 class FollowUpsBody(SwitchBody):
@@ -111,7 +118,7 @@ class LabelSerializer(serializers.Serializer[Any]):
     gmail_label_id = serializers.CharField()
     name = serializers.CharField(help_text="As it is in Gmail.")
     key = NullableTextField("Which of Mailroom's own labels it is; null for the person's.")
-    description = serializers.CharField(help_text="What it is for, to the classifier.")
+    description = serializers.CharField(help_text="Tells the classifier what the label is for.")
     available_to_classifier = serializers.BooleanField()
     created_at = TimestampField()
 
@@ -126,10 +133,13 @@ class LabelBody(SwitchBody):
     """What people say about a label; what is left out stays."""
 
     description = TextField(
-        required=False, allow_blank=True, max_length=MAX_REASON_LENGTH, help_text="What it is for."
+        required=False,
+        allow_blank=True,
+        max_length=MAX_REASON_LENGTH,
+        help_text="What the label is for.",
     )
     available_to_classifier = FlagField(
-        required=False, help_text="Whether the classifier may choose it."
+        required=False, help_text="Whether the classifier may choose this label."
     )
 
 
@@ -137,6 +147,8 @@ class DisconnectBody(StrictSerializer):
     """What becomes of the stored mail, and why the mailbox is disconnected."""
 
     keep_days = WholeNumberField(
-        min_value=0, max_value=MAX_KEEP_DAYS, help_text="For so many days; 0 deletes it now."
+        min_value=0,
+        max_value=MAX_KEEP_DAYS,
+        help_text="How many days the mail is kept; 0 deletes it now.",
     )
     reason = TextField(max_length=MAX_REASON_LENGTH, help_text="Kept in the audit log.")

@@ -30,7 +30,7 @@ class ThreadRowSerializer(ContentSerializer):
     account_id = serializers.UUIDField()
     gmail_thread_id = serializers.CharField()
     subject = serializers.CharField(
-        allow_null=True, help_text=f"Of the newest message. {FOR_READERS}"
+        allow_null=True, help_text=f"The subject of the newest message. {FOR_READERS}"
     )
     category = NullableTextField("Null: not classified.", source="classification")
     status = serializers.ChoiceField(ThreadStatus.choices)
@@ -61,7 +61,7 @@ class ThreadQuery(FirmPageQuery):
     """The page and the filters of threads."""
 
     account_id = serializers.UUIDField(required=False, help_text="In this mailbox.")
-    category = choice([value for value, _ in CATEGORY_CHOICES], "What it wants of the person.")
+    category = choice([value for value, _ in CATEGORY_CHOICES], "The thread's category.")
     status = choice(ThreadStatus.values, "Where it is.")
 
 
@@ -73,7 +73,7 @@ class Threads(ContentView):
 
     list = list_operation(
         "List threads",
-        "The latest begun first. Subjects are for the mailbox's owner and who was granted it.",
+        "The latest begun first. Only readers of the mailbox see the subjects.",
         serializer=ThreadRowSerializer,
         rows="threads",
         query=ThreadQuery,
