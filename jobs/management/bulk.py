@@ -26,18 +26,9 @@ def bulk_subcommand(
 
     @subcommand(
         "bulk",
-        (
-            f"Change many {noun}s: without --start it only counts them; with --start a job "
-            "changes them."
-        ),
+        f"Change many {noun}s by a job. Without --start they are only counted.",
         argument("operation", choices=[word.value for word in operations]),
-        argument(
-            "--id",
-            dest="ids",
-            action="append",
-            type=UUID,
-            help=f"the id of a {noun}; may be repeated",
-        ),
+        argument("--id", dest="ids", action="append", type=UUID, help=f"a {noun}; may be repeated"),
         argument("--all", action="store_true", help="all on which the operation is possible"),
         *own,
         argument("--reason", default="", help="why; kept in the audit log; required for a discard"),

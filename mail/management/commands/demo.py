@@ -69,7 +69,7 @@ class Command(JsonCommand):
             help="mbox file, Maildir, .eml file or folder",
         )
         parser.add_argument(
-            "--address", help="whose mail that is; guessed from the mail unless given"
+            "--address", help="the address of the mail's owner; guessed from the mail unless given"
         )
 
     def handle(
@@ -79,7 +79,7 @@ class Command(JsonCommand):
         if mail is not None and not mail.exists():
             raise NotFound(f"{mail} does not exist")
         if address is not None and mail is None:
-            raise Refused("--address says whose mail --mail is: give both")
+            raise Refused("--address needs --mail: it says whose mail that is")
         started = monotonic()
         firm = Firm.objects.get_or_create(slug=FIRM_SLUG, defaults={"name": "Demo"})[0]
         if mail is None:

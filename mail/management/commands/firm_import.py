@@ -21,7 +21,9 @@ class Command(JsonCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the zip, and the firm's slug."""
         parser.add_argument("path", type=given_path, help="the zip")
-        parser.add_argument("--slug", default="", help="the firm's slug, where it should differ")
+        parser.add_argument(
+            "--slug", default="", help="another slug for the firm than the export's"
+        )
 
     def handle(self, *_: Any, path: Path, slug: str, json: bool, **__: Any) -> None:
         """Import the zip, and print the number of rows.
@@ -49,6 +51,6 @@ class Command(JsonCommand):
         )
         if made.left_out:
             self.stdout.write(
-                f"{made.left_out:,} rows were left out: what they belong to came or went while "
-                "the export was made."
+                f"{made.left_out:,} rows were left out: what they belong to was made or "
+                "deleted during the export."
             )

@@ -63,7 +63,9 @@ class Command(BaseCommand):
         )
 
         parser.add_argument(
-            "--push-to", metavar="URL", help="push what watched mailboxes publish to this address"
+            "--push-to",
+            metavar="URL",
+            help="push the notifications of watched mailboxes to this address",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:

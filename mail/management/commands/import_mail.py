@@ -17,8 +17,8 @@ from tenants.errors import UnknownFirm
 from tenants.models import Firm
 
 NO_LOCAL_GMAIL = (
-    "Mail is imported into the local Gmail, and mailboxes are in Google's: GMAIL_BACKEND is google. "
-    "With GMAIL_BACKEND=simulator it is imported."
+    "Mail can be imported into the local Gmail only, and GMAIL_BACKEND is google. Set "
+    "GMAIL_BACKEND=simulator to import it."
 )
 
 
@@ -31,7 +31,7 @@ class Command(JsonCommand):
         """Declare the files, the mailbox and its firm."""
         parser.add_argument("path", type=given_path, help="mbox file, Maildir, .eml file or folder")
         parser.add_argument("--account", required=True, help="the mailbox's address")
-        parser.add_argument("--firm", required=True, help="slug of the firm the mailbox is of")
+        parser.add_argument("--firm", required=True, help="slug of the mailbox's firm")
 
     def handle(self, *_: Any, path: Path, account: str, firm: str, json: bool, **__: Any) -> None:
         """Import, and print how many messages were new, known and unreadable."""

@@ -110,7 +110,7 @@ def test_the_demo_reads_ones_own_mail(var_dir: Path, tmp_path: Path) -> None:
     ("options", "said"),
     [
         (["--mail", ".", "--address", "no address"], "'no address' is not a mail address"),
-        (["--address", OWNER], "--address says whose mail --mail is"),
+        (["--address", OWNER], "--address needs --mail"),
     ],
 )
 def test_the_demo_refuses_an_address_it_cannot_use(
