@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from django.contrib import admin, messages
@@ -11,7 +12,7 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from interfaces.admin.base import column
-from interfaces.admin.operations import Operation, OptionalReasonForm
+from interfaces.admin.operations import CHANGED_MEANWHILE, Operation, OptionalReasonForm
 from jobs.admin.base import age_column
 from mail.admin.account_operations import MailboxOperation
 from mail.admin.base import (
@@ -23,7 +24,7 @@ from mail.admin.base import (
 )
 from mail.admin.filters import ApprovalStatusFilter, CreatedFilter
 from mail.models import Approval, ApprovalStatus
-from mail.services.approvals.approvals import Decided, approve, may_decide, reject
+from mail.services.approvals.approvals import Decided, approve, may_decide, refuse, reject
 from mail.services.approvals.notice import all_facts_of, content_of, facts_of
 from mail.services.sending.loop_guard import lock_replies
 from tenants.admin.base import TenantOperationsAdmin
@@ -127,6 +128,17 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
         if row is None:
             return super().may(request, operation, row)
         return may_decide(row, self.actor(request))
+
+    def operation_view(
+        self, request: HttpRequest, object_id: str | None = None, *, operation: Operation
+    ) -> HttpResponse:
+        """Store in the audit log a decision without effect, if its page was out of date."""
+        answer = super().operation_view(request, object_id, operation=operation)
+        if request.method == "POST" and answer.status_code == HTTPStatus.CONFLICT:
+            approval = self.get_object(request, object_id or "")
+            why = _obstacle(approval) or CHANGED_MEANWHILE
+            refuse(approval, why.rstrip("."), by=self.actor(request), asked=operation.name)
+        return answer
 
     def respond(
         self, request: HttpRequest, operation: Operation, row: Any, made: Any

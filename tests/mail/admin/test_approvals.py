@@ -41,7 +41,22 @@ def test_a_question_is_shown_and_decided(box: Mailbox, decision: str, mails: int
     assert again.status_code == 409
     drain()
     assert len(sent(box)) == mails
-    assert len(audited(approval)) == 1
+    decided, refused = audited(approval)
+    assert decided[0] in ("approval.approved", "approval.rejected")
+    assert refused == (f"approval.{decision}_refused", decided[1])
+
+
+@pytest.mark.req("M-14")
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_decision_on_a_page_that_is_out_of_date_is_in_the_audit_log(
+    box: Mailbox, decision: str
+) -> None:
+    approval, client = waiting(box), browser(person(box))
+    opened = {"seen": "pending what-the-page-showed", "reason": "I know her"}
+    assert client.post(operation_url(approval, decision), opened).status_code == 409
+    assert reread(approval).status == "pending"
+    ((act, _),) = audited(approval)
+    assert act == f"approval.{decision}_refused"
 
 
 @pytest.mark.req("M-14")
