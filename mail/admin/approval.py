@@ -135,7 +135,7 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
         """Store in the audit log a decision without effect, if its page was out of date."""
         answer = super().operation_view(request, object_id, operation=operation)
         if request.method == "POST" and answer.status_code == HTTPStatus.CONFLICT:
-            approval = self.get_object(request, object_id or "")
+            approval: Any = self.get_object(request, object_id or "")
             why = _obstacle(approval) or CHANGED_MEANWHILE
             refuse(approval, why.rstrip("."), by=self.actor(request), asked=operation.name)
         return answer

@@ -9,27 +9,39 @@ from mail.models import (
     Action,
     ActionStatus,
     ActionType,
+    EventType,
     MailAccount,
     OutboundMessage,
     OutboundStatus,
 )
 from mail.services.operation import locked_ids
+from mail.services.timelines.events import record_event
 
 
 def cancel_waiting(account: MailAccount, why: str) -> None:
     """Cancel the mailbox's actions and messages that wait. Must run in the firm's scope.
 
-    Their jobs cannot do that, because they may start only after writing is allowed again.
+    Their jobs cannot do that, because they may start only after writing is allowed again. A message
+    whose draft is in Gmail may be sent already, so it needs a look; if its job sees that it was
+    sent, the job stores that.
     """
-    waiting = OutboundMessage.objects.filter(account=account, status=OutboundStatus.QUEUED)
-    # A message that waits to be sent again may have been sent before.
-    may_be_sent = ~Q(gmail_draft_id="") | Q(in_doubt=True)
-    waiting.filter(may_be_sent).update(status=OutboundStatus.UNKNOWN, error=why)
-    waiting.exclude(may_be_sent).update(status=OutboundStatus.CANCELED, error=why)
-    # A message that is being sent may be sent already: its job stores the outcome.
-    sending = Q(outbound__status__in=[OutboundStatus.SENDING, OutboundStatus.UNKNOWN])
+    unsent = OutboundMessage.objects.filter(
+        account=account, status__in=[OutboundStatus.QUEUED, OutboundStatus.SENDING]
+    )
+    # Locked, because a job may store its draft just now.
+    waiting = OutboundMessage.objects.filter(pk__in=locked_ids(unsent))
+    doubtful = list(
+        waiting.select_related("message").filter(~Q(gmail_draft_id="") | Q(in_doubt=True))
+    )
+    waiting.update(status=OutboundStatus.CANCELED, error=why)
+    for outbound in doubtful:
+        OutboundMessage.objects.filter(pk=outbound.pk).update(status=OutboundStatus.UNKNOWN)
+        detail = {"outbound_id": str(outbound.pk), "kind": outbound.kind}
+        record_event(EventType.SEND_UNKNOWN, account, message=outbound.message, detail=detail)
+    # The actions of messages that need a look end when a person decides.
+    unknown = Q(outbound__status=OutboundStatus.UNKNOWN)
     # An undo is done all the same, because a person asked for it.
-    kept = sending | Q(action_type=ActionType.UNDO)
+    kept = unknown | Q(action_type=ActionType.UNDO)
     unfinished = Action.objects.filter(account=account, status__in=UNFINISHED).exclude(kept)
     Action.objects.filter(pk__in=locked_ids(unfinished)).update(
         status=ActionStatus.CANCELED, error=why

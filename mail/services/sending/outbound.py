@@ -1,7 +1,7 @@
 """Stores outbound messages, and releases them to be sent.
 
 approved_pending → queued → sending → sent | failed | unknown; approved_pending → rejected;
-approved_pending, queued → canceled. An unknown message waits for a person.
+approved_pending, queued, sending → canceled. An unknown message waits for a person.
 """
 
 from __future__ import annotations

@@ -78,6 +78,8 @@ def send_outbound(
                 complete_send(outbound, sent)
                 if repeated:
                     _delete_left_drafts(gmail, outbound)
+        elif outbound.status == OutboundStatus.UNKNOWN and outbound.releases == release:
+            _note_if_sent(gmail, outbound)
     status = OutboundStatus(outbound.status)
     if status == OutboundStatus.SENT:
         return {"outbound_id": str(outbound.pk), "gmail_message_id": outbound.gmail_message_id}
@@ -136,12 +138,21 @@ def _send_once(
     if suggests_only(account):
         _end_unsent(gmail, outbound, SUGGESTS_ONLY)
         return None
+    if not _is_sending(outbound):
+        return None
     try:
         return gmail.send_draft(outbound.gmail_draft_id)
     except GmailNotFound:
         return search_sent(gmail, outbound) or sent_in_history(gmail, outbound)
     except (GmailBadRequest, GmailForbidden) as error:
         return _refused(gmail, outbound, error, repeated=repeated)
+
+
+def _is_sending(outbound: OutboundMessage) -> bool:
+    """Say whether nobody has ended the message, even if its mailbox may be written to again."""
+    with firm_scope(outbound.firm_id):
+        outbound.refresh_from_db(fields=["status"])
+    return outbound.status == OutboundStatus.SENDING
 
 
 def _note_return(outbound: OutboundMessage) -> None:
@@ -205,7 +216,8 @@ def _make_draft(
         ).update(gmail_draft_id=draft_id, gmail_draft_message_id=message_id)
         outbound.refresh_from_db(fields=["gmail_draft_id", "history_id"])
     if outbound.gmail_draft_id != draft_id:
-        # Another worker, which took this one for dead, has stored its draft first.
+        # Another worker, which took this one for dead, has stored its draft first; or the message
+        # was canceled meanwhile.
         gmail.delete_draft(draft_id)
 
 
@@ -239,11 +251,16 @@ def _end_unsent(gmail: GmailClient, outbound: OutboundMessage, why: str) -> None
     if not outbound.may_be_sent:
         end_send(outbound, OutboundStatus.CANCELED, why)
         return
+    if not _note_if_sent(gmail, outbound):
+        end_send(outbound, OutboundStatus.UNKNOWN, f"{NOT_TOLD}: {why}")
+
+
+def _note_if_sent(gmail: GmailClient, outbound: OutboundMessage) -> bool:
+    """Complete the message if it is in the sent mail; say whether it is."""
     sent = search_sent(gmail, outbound) or sent_in_history(gmail, outbound)
     if sent is not None:
         complete_send(outbound, sent)
-    else:
-        end_send(outbound, OutboundStatus.UNKNOWN, f"{NOT_TOLD}: {why}")
+    return sent is not None
 
 
 def _delete_left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> None:

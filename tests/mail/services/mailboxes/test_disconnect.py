@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import patch
+
 import pytest
 
+from mail.gmail.client import GmailClient
+from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.models import Action, ActionType, MailAccount, OutboundMessage
 from mail.services.actions.actions import request_action
 from mail.services.approvals.approvals import approve
 from mail.services.mailboxes.connect_account import Consent, connect_account, disconnect_account
-from mail.services.mailboxes.modes import pause_mailbox, resume_writing
+from mail.services.mailboxes.modes import activate, pause_mailbox, resume_writing, suggest_only
+from mail.services.sending.outbound_operations import send_again
 from tenants.scope import firm_scope
 from tests.mail.action_kit import received
 from tests.mail.approval_kit import person, reread, waiting
 from tests.mail.google_kit import granted
 from tests.mail.mail_kit import Mailbox, drain, drain_later, only, stored
-from tests.mail.send_kit import answer, at_once, current, sent
+from tests.mail.send_kit import answer, at_once, attempts, current, drafts, sent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-01", "M-18", "M-24")]
 
@@ -41,12 +47,70 @@ def come_and_go(box: Mailbox) -> None:
     connect_again(box)
 
 
+def wait_out(box: Mailbox) -> None:
+    """Let Gmail take requests again, and run what has waited."""
+    with firm_scope(box.firm):
+        # Kept by Python's clock, which is not moved.
+        MailAccount.objects.update(held_until=None)
+    drain_later()
+
+
 def test_a_message_that_can_still_be_canceled_is_not_sent(box: Mailbox) -> None:
     outbound = answer(box, received(box))
     come_and_go(box)
     drain_later()
     assert (current(outbound).status, sent(box)) == ("canceled", [])
     assert "disconnected" in current(outbound).error
+
+
+@pytest.mark.parametrize("method", ["messages.list", "drafts.create", "drafts.send"])
+@pytest.mark.parametrize("stops", ["disconnect", "suggest only"])
+def test_a_message_whose_sending_was_put_off_is_not_sent(
+    box: Mailbox, method: str, stops: str
+) -> None:
+    outbound = answer(at_once(box), received(box))
+    box.simulator.order_fault(Fault(status=429, retry_after=600), method=method)
+    attempts(outbound, most=1)
+    assert current(outbound).status == "sending"
+    if stops == "disconnect":
+        come_and_go(box)
+    else:
+        suggest_only(box.reload())
+        activate(box.reload())
+    # Its draft is in Gmail, so only a person can tell.
+    ended = "unknown" if method == "drafts.send" else "canceled"
+    assert current(outbound).status == ended
+    wait_out(box)
+    assert (current(outbound).status, sent(box)) == (ended, [])
+    send_again(current(outbound), reason="I still want it sent")
+    wait_out(box)
+    assert (current(outbound).status, len(sent(box))) == ("sent", 1)
+
+
+def test_a_message_that_is_stopped_while_its_draft_is_made_is_not_sent(box: Mailbox) -> None:
+    outbound = answer(at_once(box), received(box))
+    create = GmailClient.create_draft
+
+    def stops(gmail: GmailClient, *arguments: Any) -> Any:
+        made = create(gmail, *arguments)
+        come_and_go(box)
+        return made
+
+    with patch.object(GmailClient, "create_draft", stops):
+        attempts(outbound, most=1)
+    assert drafts(box) == 0
+    wait_out(box)
+    assert (current(outbound).status, sent(box)) == ("canceled", [])
+
+
+def test_a_message_that_was_sent_when_its_answer_was_lost_is_noted_as_sent(box: Mailbox) -> None:
+    outbound = answer(at_once(box), received(box))
+    box.simulator.order_fault(LOST_ANSWER, method="drafts.send")
+    attempts(outbound, most=1)
+    come_and_go(box)
+    assert current(outbound).status == "unknown"
+    wait_out(box)
+    assert (current(outbound).status, len(sent(box))) == ("sent", 1)
 
 
 def test_a_message_that_was_approved_says_so(box: Mailbox) -> None:

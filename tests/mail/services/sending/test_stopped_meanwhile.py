@@ -54,7 +54,8 @@ def test_a_pause_holds_what_is_not_sent_yet(box: Mailbox) -> None:
 
 def test_a_mailbox_that_begins_to_suggest_only_sends_no_more(box: Mailbox) -> None:
     outbound = stopped_meanwhile(box, suggest_only)
-    assert (outbound.status, "set to suggest only" in outbound.error) == ("unknown", True)
+    assert (outbound.status, "set to suggest only" in outbound.error) == ("canceled", True)
+    assert drafts(box) == 0
     activate(box.reload())
     send_again(outbound, reason="It was right.")
     attempts(outbound)
@@ -63,4 +64,5 @@ def test_a_mailbox_that_begins_to_suggest_only_sends_no_more(box: Mailbox) -> No
 
 def test_a_mailbox_that_is_disconnected_sends_no_more(box: Mailbox) -> None:
     outbound = stopped_meanwhile(box, lambda account: disconnect_account(account, keep_days=30))
-    assert (outbound.status, "disconnected" in outbound.error) == ("unknown", True)
+    assert (outbound.status, "disconnected" in outbound.error) == ("canceled", True)
+    assert drafts(box) == 0
