@@ -12,7 +12,7 @@ from django.db.models import Q
 from mail.errors import ActionInvalid, ActionWaits
 from mail.gmail import units
 from mail.gmail.client import GmailClient
-from mail.gmail.errors import GmailBadRequest, GmailNotFound
+from mail.gmail.errors import GmailBadRequest, GmailConflict, GmailNotFound
 from mail.models import UNFINISHED, Action, ActionStatus, ActionType, MailAccount, Message
 from mail.services.actions.actions import (
     ORDER_SECONDS,
@@ -132,10 +132,13 @@ def _may_join(row: Action) -> bool:
 def _change(
     account: MailAccount, gmail: GmailClient, action: Action, *, own: bool
 ) -> LabelChange | None:
-    """Return what the action changes; None for a bad one that joined: its own job fails it."""
+    """Return what the action changes; None for a bad one that joined: its own job fails it.
+
+    Gmail may refuse to make its label: for its name, or because the mailbox has too many.
+    """
     try:
         return _resolved(account, gmail, action)
-    except ActionInvalid:
+    except (ActionInvalid, GmailBadRequest, GmailConflict):
         if own:
             raise
         return None

@@ -58,8 +58,8 @@ def label_page(
         by_label[action.parameters["label"]].append(action)
     labelled = 0
     for label, group in sorted(by_label.items()):
-        label_id = ensure_label(account, gmail, label)
         try:
+            label_id = ensure_label(account, gmail, label)
             done = _apply(gmail, group, label_id)
         except GmailBadRequest:
             _hand_over(account, group)

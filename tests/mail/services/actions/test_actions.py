@@ -9,7 +9,7 @@ import pytest
 
 from jobs.queue import cancel, enqueue
 from mail.errors import ActionInvalid, RowGone
-from mail.gmail.errors import GmailUnavailable
+from mail.gmail.errors import GmailBadRequest, GmailConflict, GmailUnavailable
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.models import Action, ActionStatus, ActionType, EventType, MailEvent, MailLabel
 from mail.services.actions.actions import complete_action, fail_action, request_action
@@ -169,6 +169,22 @@ def test_a_label_deleted_in_gmail_is_made_again(mailbox: Mailbox) -> None:
     mailbox.gmail._execute(users.delete(userId="me", id=known.gmail_label_id))
     perform(mailbox, ask(mailbox, second, ActionType.APPLY_LABEL, {"label": "Projects"}))
     assert mailbox.labels(second) == {"UNREAD", "Projects"}
+
+
+@pytest.mark.req("M-15")
+@pytest.mark.parametrize(("status", "reason"), [(400, "invalidArgument"), (409, "aborted")])
+def test_a_label_that_gmail_refuses_to_make_fails_only_its_own_action(
+    mailbox: Mailbox, status: int, reason: str
+) -> None:
+    arrived = received(mailbox, *ARRIVED)
+    star = ask(mailbox, arrived, ActionType.STAR)
+    refused = ask(mailbox, arrived, ActionType.APPLY_LABEL, {"label": "Projects"})
+    refusal = Fault(status=status, reason=reason)
+    mailbox.simulator.order_fault(refusal, method="labels.create", times=2)
+    assert perform(mailbox, star)["changed"]
+    assert mailbox.labels(arrived) == {*ARRIVED, "STARRED"}
+    with pytest.raises((GmailBadRequest, GmailConflict)):
+        perform(mailbox, refused)
 
 
 @pytest.mark.req("M-15")

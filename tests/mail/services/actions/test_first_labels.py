@@ -192,3 +192,19 @@ def test_a_page_labelled_while_the_mailbox_began_to_suggest_only_says_so(
         carried = action.parameters["label"] in mailbox.labels(action.message.gmail_message_id)
         assert carried == (action.status == ActionStatus.COMPLETED)
     assert ActionStatus.COMPLETED in {action.status for action in stored(Action)}
+
+
+@pytest.mark.req("M-15")
+def test_a_label_that_gmail_refuses_to_make_keeps_no_other_label_back(mailbox: Mailbox) -> None:
+    arrived = [mailbox.receive(letter(f"Message {number}")) for number in range(2)]
+    mailbox.store_all()
+    with firm_scope(mailbox.firm):
+        good, bad = (
+            request_action(mailbox.message(one), ActionType.APPLY_LABEL, {"label": label})
+            for one, label in zip(arrived, ("Work", "Chat"), strict=True)
+        )
+        # As `classify_page` stores them, with one job for all.
+        Action.objects.update(job_id=None)
+    label_page.label_page(mailbox.account, mailbox.gmail, [good.pk, bad.pk], job_id=uuid4())
+    statuses = {one.pk: one.status for one in stored(Action)}
+    assert statuses == {good.pk: "completed", bad.pk: "queued"}
