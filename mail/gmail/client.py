@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from googleapiclient.http import BatchHttpRequest
+from googleapiclient.http import BatchHttpRequest, MediaInMemoryUpload
 
 from mail.gmail.answers import (
     Draft,
@@ -34,6 +34,7 @@ from mail.gmail.errors import (
 )
 from mail.gmail.exchange import Exchange
 from mail.gmail.service import Http, Resources, gmail_resources
+from mail.gmail.upload import add_metadata
 
 # Google recommends at most 50 requests in a batch, and accepts 100.
 MAX_BATCH = 50
@@ -227,10 +228,11 @@ class GmailClient:
 
     def create_draft(self, raw: bytes, thread_id: str = "") -> Draft:
         """Store a draft; Gmail puts it into the thread only if its headers and subject fit."""
-        message = {"raw": base64.urlsafe_b64encode(raw).decode()}
+        # Uploaded, because Gmail refuses JSON of some MB.
+        media = MediaInMemoryUpload(raw, mimetype="message/rfc822")
+        request = self._resources.drafts.create(userId=_ME, media_body=media)
         if thread_id:
-            message["threadId"] = thread_id
-        request = self._resources.drafts.create(userId=_ME, body={"message": message})
+            add_metadata(request, {"message": {"threadId": thread_id}})
         return cast("Draft", self._execute(request))
 
     def get_draft(self, draft_id: str) -> DraftMessage:

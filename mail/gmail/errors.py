@@ -148,6 +148,7 @@ _BY_STATUS: Mapping[int, type[GmailError]] = {
 
 # Refusals by which a message, a draft or a permission is taken to be gone: Gmail itself must say so.
 _OF_WHAT_WAS_ASKED = (GmailBadRequest, GmailForbidden, GmailNotFound, GmailConflict)
+_TOO_LARGE = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.REQUEST_URI_TOO_LONG)
 
 TRANSLATED = (
     ClientError,
@@ -167,7 +168,7 @@ def translate(error: Exception, *, now: datetime | None = None) -> GmailError:
     if isinstance(error, HttpError):
         return _from_answer(error, now or datetime.now(UTC))
     if isinstance(error, RefreshError) and not error.retryable:
-        return refused_grant(_refresh_reason(error))
+        return refused_grant(oauth_code(error) or type(error).__name__)
     if isinstance(error, GoogleAuthError) and not isinstance(error, RefreshError | TransportError):
         return GmailAuthExpired(reason=type(error).__name__)
     cause = error.args[0] if isinstance(error, TransportError) and error.args else error
@@ -186,7 +187,8 @@ def _from_answer(error: HttpError, now: datetime) -> GmailError:
     status = int(error.resp.status)
     told = _read_body(error.content)
     kind = _BY_STATUS.get(status, GmailBadRequest if status < 500 else GmailUnavailable)
-    if told is None and kind in _OF_WHAT_WAS_ASKED:
+    # Google's own front end refuses a request for its size with a page.
+    if told is None and kind in _OF_WHAT_WAS_ASKED and status not in _TOO_LARGE:
         return GmailUnavailable(status=status, reason=UNREADABLE)
     message, reason = told or ("", "")
     if status == HTTPStatus.FORBIDDEN and reason in _USAGE_REASONS:
@@ -240,10 +242,10 @@ def _until_pacific_midnight(now: datetime) -> float:
     return (midnight - here).total_seconds()
 
 
-def _refresh_reason(error: RefreshError) -> str:
-    """Return the OAuth error code, such as invalid_grant, without Google's description."""
+def oauth_code(error: RefreshError) -> str:
+    """Return the OAuth error code, such as invalid_grant; empty if the answer has none."""
     for argument in error.args:
         code = argument.get("error", "") if isinstance(argument, dict) else ""
         if _REASON.fullmatch(str(code)):
             return str(code)
-    return type(error).__name__
+    return ""

@@ -12,9 +12,17 @@ from urllib.parse import urlencode
 
 import google_auth_httplib2
 import httplib2
+from google.auth.exceptions import RefreshError
 from google.oauth2.credentials import Credentials
 
-from mail.gmail.errors import TRANSLATED, GmailUnavailable, refused_grant, translate
+from mail.gmail.errors import (
+    TRANSLATED,
+    UNREADABLE,
+    GmailUnavailable,
+    oauth_code,
+    refused_grant,
+    translate,
+)
 
 if TYPE_CHECKING:
     from google_auth_oauthlib.flow import Flow
@@ -107,7 +115,16 @@ def refresh(client: OAuthClient, refresh_token: str) -> tuple[AccessToken, str]:
     )
     with _translated():
         request = google_auth_httplib2.Request(httplib2.Http(timeout=TIMEOUT_SECONDS))
-        credentials.refresh(request)  # type: ignore[no-untyped-call]  # as above
+        try:
+            credentials.refresh(request)  # type: ignore[no-untyped-call]  # as above
+        except TypeError:
+            # The library takes every answer with status 200 for a JSON object.
+            raise GmailUnavailable(reason=UNREADABLE) from None
+        except RefreshError as error:
+            # A page in place of Google's answer must not count as a refusal.
+            if error.retryable or oauth_code(error):
+                raise
+            raise GmailUnavailable(reason=UNREADABLE) from None
     expiry = credentials.expiry
     expires_at = None if expiry is None else expiry.replace(tzinfo=UTC)
     access = AccessToken(str(credentials.token), expires_at)
@@ -122,14 +139,21 @@ def revoke(client: OAuthClient, token: str) -> None:
             (400), so the grant may still be valid.
     """
     with _translated():
-        response, _ = httplib2.Http(timeout=TIMEOUT_SECONDS).request(
+        response, content = httplib2.Http(timeout=TIMEOUT_SECONDS).request(
             client.revoke_uri,
             "POST",
             body=urlencode({"token": token}),
             headers={"content-type": "application/x-www-form-urlencoded"},
         )
-    if response.status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST):
+    if not _is_revoked(response, content):
         raise GmailUnavailable(status=response.status)
+
+
+def _is_revoked(response: httplib2.Response, content: bytes) -> bool:
+    """Say whether Google has revoked the token or does not know it, and not a proxy's page."""
+    if response.status == HTTPStatus.OK:
+        return not response.get("content-type", "").startswith("text/html")
+    return response.status == HTTPStatus.BAD_REQUEST and b"invalid_token" in content
 
 
 def _flow(

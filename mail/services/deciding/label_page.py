@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 
 from mail.gmail import units
 from mail.gmail.client import GmailClient
-from mail.gmail.errors import GmailBadRequest, GmailNotFound
+from mail.gmail.errors import GmailBadRequest, GmailConflict, GmailNotFound
 from mail.models import (
     MAX_ERROR_LENGTH,
     UNFINISHED,
@@ -61,7 +61,7 @@ def label_page(
         try:
             label_id = ensure_label(account, gmail, label)
             done = _apply(gmail, group, label_id)
-        except GmailBadRequest:
+        except (GmailBadRequest, GmailConflict):
             _hand_over(account, group)
             continue
         _complete(account, done, label_id, cursor)

@@ -15,6 +15,7 @@ from mail.models import (
     OutboundStatus,
 )
 from mail.services.operation import locked_ids
+from mail.services.sending.database_identity import database_identity
 from mail.services.timelines.events import record_event
 
 
@@ -22,8 +23,8 @@ def cancel_waiting(account: MailAccount, why: str) -> None:
     """Cancel the mailbox's actions and messages that wait. Must run in the firm's scope.
 
     Their jobs cannot do that, because they may start only after writing is allowed again. A message
-    whose draft is in Gmail may be sent already, so it needs a look; if its job sees that it was
-    sent, the job stores that.
+    whose draft is in Gmail may be sent already, as may one of a restored backup, so it needs a
+    look; if its job sees that it was sent, the job stores that.
     """
     unsent = OutboundMessage.objects.filter(
         account=account, status__in=[OutboundStatus.QUEUED, OutboundStatus.SENDING]
@@ -31,7 +32,9 @@ def cancel_waiting(account: MailAccount, why: str) -> None:
     # Locked, because a job may store its draft just now.
     waiting = OutboundMessage.objects.filter(pk__in=locked_ids(unsent))
     doubtful = list(
-        waiting.select_related("message").filter(~Q(gmail_draft_id="") | Q(in_doubt=True))
+        waiting.select_related("message").filter(
+            ~Q(gmail_draft_id="") | Q(in_doubt=True) | ~Q(database_id=database_identity())
+        )
     )
     waiting.update(status=OutboundStatus.CANCELED, error=why)
     for outbound in doubtful:

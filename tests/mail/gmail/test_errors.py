@@ -163,6 +163,16 @@ def test_a_refusal_that_is_not_gmails_says_nothing_of_the_mailbox(status, conten
     assert (error.status, error.reason) == (status, "unreadable_answer")
 
 
+@pytest.mark.parametrize("status", [413, 414])
+def test_a_request_that_is_too_large_is_not_tried_again_whoever_says_so(status):
+    response = httplib2.Response({})
+    response.status = status
+
+    error = translate(HttpError(response, b"<html>Your client issued a request too large</html>"))
+
+    assert type(error) is errors.GmailBadRequest
+
+
 def test_a_wait_is_a_wait_whoever_asks_for_it():
     response = httplib2.Response({"retry-after": "7"})
     response.status = 429

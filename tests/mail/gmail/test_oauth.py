@@ -211,3 +211,36 @@ def test_a_store_of_the_first_version_learns_of_grants(tmp_path):
     simulator = GmailSimulator(path)
     simulator.add_alias(ADDRESS, "ada@other.example")
     simulator.revoke_grants(ADDRESS)
+
+
+PAGE = b"<html>Sign in to the network</html>"
+
+
+@pytest.fixture
+def answered(monkeypatch):
+    """Have something else than Google answer all requests."""
+
+    def with_page(status, content):
+        answer = httplib2.Response({"content-type": "text/html; charset=utf-8"})
+        answer.status = status
+        monkeypatch.setattr(httplib2.Http, "request", lambda *_, **__: (answer, content))
+
+    return with_page
+
+
+@pytest.mark.parametrize(
+    ("status", "content"),
+    [(200, PAGE), (200, b"[1]"), (403, PAGE), (400, b"<p>invalid_grant? See our help</p>")],
+)
+def test_a_page_in_place_of_the_token_is_an_outage(client, answered, status, content):
+    answered(status, content)
+    with pytest.raises(errors.GmailUnavailable) as raised:
+        refresh(client, "1//refresh")
+    assert raised.value.reason == "unreadable_answer"
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_page_revokes_nothing(client, answered, status):
+    answered(status, PAGE)
+    with pytest.raises(errors.GmailUnavailable):
+        revoke(client, "1//refresh")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from urllib.parse import urlsplit
 
 import httplib2
 import pytest
@@ -64,6 +65,27 @@ def test_drafts_and_sent_mail_are_uploaded_too(users, gmail):
     assert "SENT" in gmail.get_message(sent["id"])["labelIds"]
     draft = users.drafts().create(userId="me", body={}, media_body=media(letter("Draft"))).execute()
     assert "DRAFT" in gmail.get_message(draft["message"]["id"])["labelIds"]
+
+
+@pytest.mark.parametrize("in_thread", [True, False])
+def test_our_drafts_are_uploaded_byte_for_byte(http, gmail, monkeypatch, in_thread):
+    first = gmail.create_draft(letter("Plan", message_id="plan@sail.example"))
+    text = "Žluťoučký kůň\n\nFrom here on\n\n"
+    raw = letter("Re: Plan", text, reply_to="plan@sail.example" if in_thread else "")
+    asked = []
+    request = http.request
+
+    def noted(uri, *arguments, **rest):
+        asked.append(urlsplit(uri).path)
+        return request(uri, *arguments, **rest)
+
+    monkeypatch.setattr(http, "request", noted)
+    thread = first["message"]["threadId"] if in_thread else ""
+    made = gmail.create_draft(raw, thread)["message"]
+    # Gmail refuses JSON of some MB, and takes 35 MB here.
+    assert asked == ["/upload/gmail/v1/users/me/drafts"]
+    assert gmail.get_message(made["id"], fmt="raw")["raw"].rstrip("=") == encoded(raw).rstrip("=")
+    assert (made["threadId"] == first["message"]["threadId"]) == in_thread
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from jobs.testing import drain
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailUnavailable
-from mail.gmail.simulator.faults import LOST_ANSWER
+from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.labels import LABEL_NAMES, LabelKey
 from mail.llm.base import Category
 from mail.models import Action, ActionStatus, ActionType, Decision, DecisionSource
@@ -195,16 +195,21 @@ def test_a_page_labelled_while_the_mailbox_began_to_suggest_only_says_so(
 
 
 @pytest.mark.req("M-15")
-def test_a_label_that_gmail_refuses_to_make_keeps_no_other_label_back(mailbox: Mailbox) -> None:
+@pytest.mark.parametrize("status", [400, 409])
+def test_a_label_that_gmail_refuses_to_make_keeps_no_other_label_back(
+    mailbox: Mailbox, status: int
+) -> None:
     arrived = [mailbox.receive(letter(f"Message {number}")) for number in range(2)]
     mailbox.store_all()
     with firm_scope(mailbox.firm):
         good, bad = (
             request_action(mailbox.message(one), ActionType.APPLY_LABEL, {"label": label})
-            for one, label in zip(arrived, ("Work", "Chat"), strict=True)
+            for one, label in zip(arrived, ("Work", "Boats"), strict=True)
         )
         # As `classify_page` stores them, with one job for all.
         Action.objects.update(job_id=None)
+    # "Boats" comes first.
+    mailbox.simulator.order_fault(Fault(status=status, reason="invalidArgument"), method="labels.create")
     label_page.label_page(mailbox.account, mailbox.gmail, [good.pk, bad.pk], job_id=uuid4())
     statuses = {one.pk: one.status for one in stored(Action)}
     assert statuses == {good.pk: "completed", bad.pk: "queued"}

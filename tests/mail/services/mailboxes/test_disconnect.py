@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -61,6 +62,16 @@ def test_a_message_that_can_still_be_canceled_is_not_sent(box: Mailbox) -> None:
     drain_later()
     assert (current(outbound).status, sent(box)) == ("canceled", [])
     assert "disconnected" in current(outbound).error
+
+
+@pytest.mark.parametrize("stop", [suggest_only, partial(disconnect_account, keep_days=30)])
+def test_a_message_of_a_restored_backup_needs_a_look(box: Mailbox, stop: Any) -> None:
+    outbound = answer(box, received(box))
+    # It was queued in another database, whose workers may have sent it since.
+    with firm_scope(box.firm):
+        OutboundMessage.objects.update(database_id="another")
+    stop(box.reload())
+    assert current(outbound).status == "unknown"
 
 
 @pytest.mark.parametrize("method", ["messages.list", "drafts.create", "drafts.send"])
