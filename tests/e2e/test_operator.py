@@ -91,7 +91,7 @@ def test_another_is_escalated_then_discarded_and_a_stale_page_says_so(
     assert "required" in page.locator(".queue-field-errors").inner_text()
     page.get_by_label("Reason").fill("nobody")
     page.get_by_role("button", name="Discard").click()
-    page.get_by_text("Discarded: test.greet is given up").wait_for()
+    page.get_by_text("Discarded: test.greet is failed").wait_for()
 
     follow(stale.get_by_role("button", name="Discard"))
     assert "was discarded already" in stale.get_by_role("alert").inner_text()

@@ -327,7 +327,7 @@ def test_the_list_takes_qualifiers_and_says_how_far_back_it_searched(
     assert listed(operator, q="key:welcome") == {acme.waiting.pk}
     wrong = operator.get(LIST, {"q": "status:none"})
     assert wrong.status_code == 400
-    assert "status: is one of pending" in wrong.content.decode()
+    assert "status: must be one of pending" in wrong.content.decode()
     by_payload = "type:noop created:1d payload.correlation_id:x"
     assert listed(operator, q=by_payload) == set()
     assert member.get(LIST, {"q": by_payload}).status_code == 400

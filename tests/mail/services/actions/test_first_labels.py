@@ -209,7 +209,9 @@ def test_a_label_that_gmail_refuses_to_make_keeps_no_other_label_back(
         # As `classify_page` stores them, with one job for all.
         Action.objects.update(job_id=None)
     # "Boats" comes first.
-    mailbox.simulator.order_fault(Fault(status=status, reason="invalidArgument"), method="labels.create")
+    mailbox.simulator.order_fault(
+        Fault(status=status, reason="invalidArgument"), method="labels.create"
+    )
     label_page.label_page(mailbox.account, mailbox.gmail, [good.pk, bad.pk], job_id=uuid4())
     statuses = {one.pk: one.status for one in stored(Action)}
     assert statuses == {good.pk: "completed", bad.pk: "queued"}

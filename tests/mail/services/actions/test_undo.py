@@ -373,7 +373,9 @@ def test_a_label_that_was_deleted_and_made_again_is_put_back(mailbox: Mailbox, n
 def test_what_cannot_be_undone_says_why(mailbox: Mailbox) -> None:
     arrived = received(mailbox, *ARRIVED)
     waiting = ask(mailbox, arrived, "star")
-    with pytest.raises(NotUndoable, match="the action is queued"):
+    with pytest.raises(
+        NotUndoable, match="Only a completed action can be undone: this one is queued"
+    ):
         ask_undo(mailbox, waiting)
     run(waiting)
     undo = undone(mailbox, waiting)

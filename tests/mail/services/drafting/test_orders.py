@@ -207,7 +207,7 @@ def test_an_order_beside_which_another_finds_no_room_is_carried_out(mailbox: Mai
     asked(prepared(mailbox))
     (draft,) = stored(Draft)
     request_rework(draft, instruction="x" * (MAX_INSTRUCTION_LENGTH - 10))
-    with pytest.raises(WrongState, match="once that is done"):
+    with pytest.raises(WrongState, match="once it is done"):
         request_rework(draft, instruction=LATER)
     carried_out(mailbox)
     assert stored(Draft)[-1].instruction == "x" * (MAX_INSTRUCTION_LENGTH - 10)
