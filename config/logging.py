@@ -22,12 +22,13 @@ from jobs.execution.telemetry import FinishedAttempt, FinishedAttempts, Lines, f
 
 RenderAttempts = Callable[[dict[str, str], FinishedAttempts], Iterable[str]]
 
-# Keys whose values never belong in a log line, whoever wrote it. Of a `request` Django shows the
-# query, what somebody searched for in their mail among it; its path is in the event.
+# Keys whose values never belong in a log line, whoever wrote it. A `request` of Django's is shown
+# with its query, which may be a search in somebody's mail; the event has the path anyway.
 FORBIDDEN_KEYS = frozenset(
     {"payload", "body", "token", "secret", "password", "authorization", "request"}
 )
-# The links in e-mails about approvals: whoever has one may decide. Not REST's addresses.
+# The links in e-mails about approvals, with which anybody may decide; REST's addresses carry no
+# such secret.
 _SIGNED_LINK = re.compile(r"(?<!/mail)/approvals/[^/\s]+")
 
 _console_line = KeyValueRenderer(
@@ -46,7 +47,7 @@ def drop_forbidden_keys(_: WrappedLogger, __: str, event: EventDict) -> EventDic
 
 
 def hide_signed_links(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Leave out what a signed link carries, where a line names the address of a request."""
+    """Leave the signed part out of an approval's link, which Django logs for refused requests."""
     text = event.get("event")
     if isinstance(text, str):
         event["event"] = _SIGNED_LINK.sub("/approvals/…", text)

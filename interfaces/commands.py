@@ -64,24 +64,24 @@ class NotFound(CommandRefused):
     exit_code = EXIT_NOT_FOUND
 
 
-def given(text: str) -> str:
-    """Return the text of an argument that may not be empty, as a variable is that is not set.
+def nonempty(text: str) -> str:
+    """Return the text of an argument; a shell variable that is not set makes an empty one.
 
     Raises:
-        ArgumentTypeError: it is; the parser names the argument.
+        ArgumentTypeError: the text is empty; the parser names the argument.
     """
     if not text.strip():
         raise argparse.ArgumentTypeError("is empty")
     return text
 
 
-def given_path(text: str) -> Path:
-    """Return the path that an argument names: an empty one is not the folder where one is.
+def nonempty_path(text: str) -> Path:
+    """Return the path that an argument names; an empty one would mean the current directory.
 
     Raises:
-        ArgumentTypeError: it is empty; the parser names the argument.
+        ArgumentTypeError: the text is empty; the parser names the argument.
     """
-    return Path(given(text))
+    return Path(nonempty(text))
 
 
 class JsonCommand(BaseCommand):

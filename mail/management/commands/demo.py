@@ -14,7 +14,7 @@ from django.core.management.base import CommandParser
 from django.utils.text import Truncator
 from rich.status import Status
 
-from interfaces.commands import JsonCommand, NotFound, Refused, given_path
+from interfaces.commands import JsonCommand, NotFound, Refused, nonempty_path
 from mail.conf import demo_worker_log
 from mail.models import MailAccount
 from mail.services.importing import sample_tour
@@ -64,7 +64,7 @@ class Command(JsonCommand):
         """Declare the options for one's own mail."""
         parser.add_argument(
             "--mail",
-            type=given_path,
+            type=nonempty_path,
             metavar="PATH",
             help="mbox file, Maildir, .eml file or folder",
         )

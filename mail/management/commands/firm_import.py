@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from interfaces.commands import JsonCommand, NotFound, Refused, given_path
+from interfaces.commands import JsonCommand, NotFound, Refused, nonempty_path
 from mail.errors import FaultyInput, WrongState
 from mail.services.exports.read import import_firm
 from tenants.cli import operator
@@ -20,7 +20,7 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the zip, and the firm's slug."""
-        parser.add_argument("path", type=given_path, help="the zip")
+        parser.add_argument("path", type=nonempty_path, help="the zip")
         parser.add_argument(
             "--slug", default="", help="another slug for the firm than the export's"
         )

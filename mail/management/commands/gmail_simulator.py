@@ -13,7 +13,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from interfaces.commands import given, given_path
+from interfaces.commands import nonempty, nonempty_path
 from mail.conf import gmail_simulator_store, pubsub_topic, push_subscription
 from mail.gmail.simulator.api import GmailSimulator
 from mail.gmail.simulator.server import SimulatorServer
@@ -48,12 +48,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the address to listen on, and the store."""
         parser.add_argument(
-            "--host", type=given, default="127.0.0.1", help="default: this machine only"
+            "--host", type=nonempty, default="127.0.0.1", help="default: this machine only"
         )
         parser.add_argument("--port", type=int, default=8085, help="0 takes any free port")
         parser.add_argument(
             "--store",
-            type=given_path,
+            type=nonempty_path,
             help="the simulator's SQLite file; default: the service's own",
         )
         parser.add_argument(

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from interfaces.commands import JsonCommand, NotFound, Refused, given_path
+from interfaces.commands import JsonCommand, NotFound, Refused, nonempty_path
 from mail.conf import gmail_api_base, uses_google
 from mail.services.importing.import_mail import import_mail
 from mail.services.importing.mail_files import Unreadable
@@ -29,7 +29,9 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the files, the mailbox and its firm."""
-        parser.add_argument("path", type=given_path, help="mbox file, Maildir, .eml file or folder")
+        parser.add_argument(
+            "path", type=nonempty_path, help="mbox file, Maildir, .eml file or folder"
+        )
         parser.add_argument("--account", required=True, help="the mailbox's address")
         parser.add_argument("--firm", required=True, help="slug of the mailbox's firm")
 

@@ -9,14 +9,13 @@ from mail.models import (
     Action,
     ActionStatus,
     ActionType,
-    EventType,
     MailAccount,
     OutboundMessage,
     OutboundStatus,
 )
 from mail.services.operation import locked_ids
 from mail.services.sending.database_identity import database_identity
-from mail.services.timelines.events import record_event
+from mail.services.sending.send_outcome import end_send
 
 
 def cancel_waiting(account: MailAccount, why: str) -> None:
@@ -29,23 +28,16 @@ def cancel_waiting(account: MailAccount, why: str) -> None:
     unsent = OutboundMessage.objects.filter(
         account=account, status__in=[OutboundStatus.QUEUED, OutboundStatus.SENDING]
     )
-    # Locked, because a job may store its draft just now.
+    unfinished = Action.objects.filter(account=account, status__in=UNFINISHED)
+    # Messages first, because a job may store a draft just now; then all actions at once, in order.
     waiting = OutboundMessage.objects.filter(pk__in=locked_ids(unsent))
-    doubtful = list(
-        waiting.select_related("message").filter(
-            ~Q(gmail_draft_id="") | Q(in_doubt=True) | ~Q(database_id=database_identity())
-        )
-    )
-    waiting.update(status=OutboundStatus.CANCELED, error=why)
-    for outbound in doubtful:
-        OutboundMessage.objects.filter(pk=outbound.pk).update(status=OutboundStatus.UNKNOWN)
-        detail = {"outbound_id": str(outbound.pk), "kind": outbound.kind}
-        record_event(EventType.SEND_UNKNOWN, account, message=outbound.message, detail=detail)
+    locked_ids(unfinished)
+    here = database_identity()
+    for outbound in waiting.select_related("account", "message"):
+        may_be_sent = outbound.may_be_sent or outbound.database_id != here
+        end_send(outbound, OutboundStatus.UNKNOWN if may_be_sent else OutboundStatus.CANCELED, why)
     # The actions of messages that need a look end when a person decides.
     unknown = Q(outbound__status=OutboundStatus.UNKNOWN)
     # An undo is done all the same, because a person asked for it.
     kept = unknown | Q(action_type=ActionType.UNDO)
-    unfinished = Action.objects.filter(account=account, status__in=UNFINISHED).exclude(kept)
-    Action.objects.filter(pk__in=locked_ids(unfinished)).update(
-        status=ActionStatus.CANCELED, error=why
-    )
+    unfinished.exclude(kept).update(status=ActionStatus.CANCELED, error=why)

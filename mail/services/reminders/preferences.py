@@ -18,7 +18,7 @@ from mail.errors import PreferenceInvalid, RowGone, WrongState
 from mail.models import NotificationPreference
 from mail.services.operation import audit
 from mail.services.reminders.quiet_hours import quiet_until
-from mail.services.reminders.waiting import ask_again
+from mail.services.reminders.waiting import recheck_waiting
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor
 from tenants.encryption import decrypt_field, encrypt_field
@@ -128,7 +128,7 @@ def change_preference(
         row.save()
         audit("notification_preference.change", row, by, reason, before=before, after=_words(row))
         if quiet != [getattr(row, name) for name in _QUIET]:
-            ask_again(user_id, by)
+            recheck_waiting(user_id, by)
     return row
 
 
@@ -144,7 +144,7 @@ def reset_preference(row: NotificationPreference, *, by: Actor = SERVICE, reason
             raise RowGone("The preference is deleted.")
         audit("notification_preference.reset", locked, by, reason, before=_words(locked))
         locked.delete()
-        ask_again(row.user_id, by)
+        recheck_waiting(row.user_id, by)
 
 
 def _locked(firm_id: int, user_id: int) -> NotificationPreference | None:

@@ -17,7 +17,7 @@ TYPES = ("reminder_delivery", "digest_delivery")
 REASON = "The quiet hours were changed"
 
 
-def ask_again(user_id: Any, by: Actor) -> None:
+def recheck_waiting(user_id: Any, by: Actor) -> None:
     """Run the person's waiting deliveries now, so that they check the quiet hours again.
 
     Otherwise they would wait for the end of the former quiet hours. Must run in the firm's scope.

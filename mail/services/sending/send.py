@@ -64,10 +64,10 @@ def send_outbound(
         GmailError: Gmail did not do it; the message stays sending.
     """
     outbound = _find(account, outbound_id)
-    if suggests_only(account):
-        _end_unsent(gmail, outbound, SUGGESTS_ONLY)
-    elif _is_restored(outbound):
+    if _is_restored(outbound):
         end_send(outbound, OutboundStatus.UNKNOWN, RESTORED)
+    elif suggests_only(account):
+        _end_unsent(gmail, outbound, SUGGESTS_ONLY)
     else:
         repeated = outbound.started_at is not None or release > 1
         if _start(outbound, job_id, release):

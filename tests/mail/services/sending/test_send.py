@@ -185,6 +185,16 @@ def test_a_message_whose_job_is_canceled_does_not_wait_for_ever(
     assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
 
 
+def test_after_a_restore_a_mailbox_that_only_suggests_asks_too(box: Mailbox) -> None:
+    outbound = answer(box, received(box))
+    with firm_scope(box.firm):
+        OutboundMessage.objects.update(database_id="another")
+        MailAccount.objects.update(mode=Mode.SUGGEST)
+    attempts(outbound)
+    assert (current(outbound).status, sent(box), drafts(box)) == ("unknown", [], 0)
+    assert "restored" in current(outbound).error
+
+
 def test_after_a_restore_what_was_queued_waits_for_a_yes(
     box: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
