@@ -13,8 +13,10 @@ from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.models import Action, ActionType, MailAccount, OutboundMessage
 from mail.services.actions.actions import request_action
 from mail.services.approvals.approvals import approve
+from mail.services.drafting.gmail_drafts import read_draft
 from mail.services.mailboxes.connect_account import Consent, connect_account, disconnect_account
 from mail.services.mailboxes.modes import activate, pause_mailbox, resume_writing, suggest_only
+from mail.services.sending import send
 from mail.services.sending.outbound_operations import send_again
 from tenants.scope import firm_scope
 from tests.mail.action_kit import received
@@ -112,6 +114,24 @@ def test_a_message_that_is_stopped_while_its_draft_is_made_is_not_sent(box: Mail
     assert drafts(box) == 0
     wait_out(box)
     assert (current(outbound).status, sent(box)) == ("canceled", [])
+
+
+def test_a_message_that_is_stopped_while_its_draft_is_read_again_is_not_sent(box: Mailbox) -> None:
+    outbound = answer(at_once(box), received(box))
+    box.simulator.order_fault(Fault(status=503), method="drafts.send")
+    attempts(outbound, most=1)
+    assert (current(outbound).status, drafts(box)) == ("sending", 1)
+
+    def stops(*arguments: Any) -> Any:
+        draft = read_draft(*arguments)
+        come_and_go(box)
+        return draft
+
+    with patch.object(send, "read_draft", stops):
+        attempts(outbound, most=1)
+    wait_out(box)
+    # Its draft is in Gmail, so only a person can tell.
+    assert (current(outbound).status, sent(box)) == ("unknown", [])
 
 
 def test_a_message_that_was_sent_when_its_answer_was_lost_is_noted_as_sent(box: Mailbox) -> None:

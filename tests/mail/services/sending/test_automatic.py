@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from jobs.operations import limits
 from mail.errors import AutomaticRefused
@@ -190,6 +191,27 @@ def test_a_reply_that_still_waits_to_go_out_counts_however_long(box: Mailbox) ->
         limits.resume(pause)
     drain()
     assert len(sent(box)) == 1
+
+
+@pytest.mark.req("M-24")
+@pytest.mark.parametrize(
+    ("status", "recent"),
+    [
+        (OutboundStatus.SENT, "sent_at"),
+        # Nobody knows whether it went when its delay ended.
+        (OutboundStatus.UNKNOWN, "send_after"),
+    ],
+)
+def test_a_reply_asked_for_long_ago_that_went_or_may_have_gone_today_counts(
+    box: Mailbox, status: OutboundStatus, recent: str
+) -> None:
+    first = reply(box, received(box))
+    later(box, timedelta(days=1, minutes=1))
+    with firm_scope(box.firm):
+        OutboundMessage.objects.filter(action=first).update(
+            **{"status": status, recent: timezone.now() - timedelta(hours=1)}
+        )
+    assert "within the last day" in current(reply(box, received(box))).error
 
 
 @pytest.mark.req("M-24")

@@ -13,6 +13,7 @@ from mail.models import MailAccount, OutboundMessage
 from mail.services.mailboxes.connect_account import disconnect_account
 from mail.services.mailboxes.modes import activate, pause_mailbox, resume_writing, suggest_only
 from mail.services.sending.outbound_operations import send_again
+from tenants.scope import firm_scope
 from tests.mail.action_kit import received
 from tests.mail.mail_kit import Mailbox
 from tests.mail.send_kit import answer, at_once, attempts, current, drafts, sent
@@ -66,3 +67,14 @@ def test_a_mailbox_that_is_disconnected_sends_no_more(box: Mailbox) -> None:
     outbound = stopped_meanwhile(box, lambda account: disconnect_account(account, keep_days=30))
     assert (outbound.status, "disconnected" in outbound.error) == ("canceled", True)
     assert drafts(box) == 0
+
+
+def test_a_mailbox_that_is_switched_off_sends_no_more(box: Mailbox) -> None:
+    def switch(*, on: bool) -> None:
+        with firm_scope(box.firm):
+            MailAccount.objects.update(active=on)
+
+    outbound = stopped_meanwhile(box, lambda account: switch(on=False))
+    assert outbound.status != "sent"
+    attempts(outbound, most=2)
+    assert sent(box) == []
