@@ -97,11 +97,10 @@ def effort(statements: list[Statement]) -> Effort:
             if node.get("Relation Name") == "jobs_jobqueue" and node["Actual Loops"]
         ]
         assert not [node for node in scans if node["Node Type"] in ("Seq Scan", "Bitmap Heap Scan")]
-        indexed = [node for node in scans if "Index Name" in node]
-        indexes |= {node["Index Name"] for node in indexed}
+        indexes |= {node["Index Name"] for node in scans if "Index Name" in node}
         touched += sum(
             (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
-            for node in indexed
+            for node in scans
         )
         pages += plan[0]["Shared Hit Blocks"] + plan[0]["Shared Read Blocks"]
     return Effort(indexes, touched, pages)
@@ -115,8 +114,7 @@ FEW_PAGES = 10_000
 @on_postgresql
 def test_a_claim_takes_the_claim_index_and_touches_what_it_claims(backlog):
     spent = effort(claim_statements())
-    assert "job_claim" in spent.indexes
-    assert spent.indexes <= {"job_claim", "jobs_jobqueue_pkey"}
+    assert spent.indexes == {"job_claim"}
     assert spent.touched <= FEW_ROWS
     assert spent.pages < FEW_PAGES
 
@@ -134,8 +132,7 @@ def test_a_claim_of_some_kinds_of_jobs_touches_nothing_of_the_others(backlog, na
     rows.fill({backlog.pk: BACKLOG}, Kind(job_type="other", category="export", age_seconds=99_999))
     analyze()
     spent = effort(claim_statements(**named))
-    assert "job_lane" in spent.indexes
-    assert spent.indexes <= {"job_lane", "jobs_jobqueue_pkey"}
+    assert spent.indexes == {"job_lane"}
     assert spent.touched <= FEW_ROWS
     assert spent.pages < FEW_PAGES
 
@@ -200,7 +197,7 @@ def test_a_claim_that_goes_on_in_a_backlog_passes_nothing_in_flight(in_flight, g
     spent = effort(
         claim_statements(worker_id=worker_id, fair_share=fair_share if goes_on else None)
     )
-    assert spent.indexes == {"job_claim", "jobs_jobqueue_pkey"}
+    assert spent.indexes == {"job_claim"}
     # The pick once more, behind what it took first.
     assert (spent.touched <= 4 * BATCH) is goes_on
 

@@ -66,9 +66,11 @@ WHERE q.ready AND q.admitted AND q.priority = step.priority AND q.firm_id = firm
 ORDER BY q.job_type LIMIT 1
 """
 
+# Joined by place, which saves the way through the primary key. A row that was written since the
+# snapshot has another place and is left out, so its job waits for the next claim.
 CLAIM_SQL = """
 WITH RECURSIVE {lanes}picked AS MATERIALIZED (
-    SELECT due.job_id FROM {quotas} CROSS JOIN LATERAL ({pick}) AS due LIMIT %s
+    SELECT due.place FROM {quotas} CROSS JOIN LATERAL ({pick}) AS due LIMIT %s
 )
 UPDATE jobs_jobqueue AS j
 SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now},
@@ -77,25 +79,25 @@ SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now},
             THEN {now} END,
     lease_token = nextval('jobs_lease_token'), worker_id = %s, updated_at = {now}
 FROM picked
-WHERE j.job_id = picked.job_id
+WHERE j.ctid = picked.place
 RETURNING {columns}
 """
 # Checks again whether the firm is blocked or capped, because that may have changed since the scan.
 # Otherwise all its jobs would be read to find none.
 PICK_SQL = """
-SELECT q.job_id, q.scheduled_at FROM jobs_jobqueue q
+SELECT q.ctid AS place, q.job_id, q.scheduled_at FROM jobs_jobqueue q
 WHERE q.ready{in_lane} AND q.priority = %s AND q.firm_id = firm.firm_id
   AND (q.scheduled_at, q.job_id) > (firm.last_due, firm.last_id)
   AND NOT {blocked} AND NOT {capped} AND {claimable}
 ORDER BY q.scheduled_at, q.job_id LIMIT firm.jobs FOR UPDATE SKIP LOCKED
 """
 PICK_ADMITTED_SQL = """
-SELECT q.job_id, q.scheduled_at FROM jobs_jobqueue q
+SELECT q.ctid AS place, q.job_id, q.scheduled_at FROM jobs_jobqueue q
 WHERE q.ready AND q.admitted AND q.priority = %s AND q.firm_id = firm.firm_id AND {claimable}
 ORDER BY q.job_type FOR UPDATE SKIP LOCKED
 """
 FIRST_DUE_SQL = """
-SELECT one.job_id FROM ({picks}) AS one
+SELECT one.place FROM ({picks}) AS one
 ORDER BY one.scheduled_at, one.job_id LIMIT firm.jobs
 """
 

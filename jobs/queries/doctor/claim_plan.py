@@ -21,8 +21,9 @@ BATCH = 100
 TABLE = "jobs_jobqueue"
 # In a table of fewer pages (of 8 KB) a sequential scan is the better plan, until the table grows.
 SMALL_TABLE_PAGES = 100
-# The indexes that a claim should use, to find jobs and to update them.
-INDEXES = frozenset({"job_claim", f"{TABLE}_pkey"})
+# The index by which a claim should find jobs, and how it should go back to them to update them.
+INDEX = "job_claim"
+BY_PLACE = "Tid Scan"
 # The index of the admitted jobs of capped firms. Without such firms it is in the plan all the same,
 # in a part that is not executed.
 OF_CAPPED_FIRMS = "job_admitted"
@@ -101,12 +102,12 @@ def _of_postgresql(plans: list[Any]) -> Plan:
         parsed = json.loads(document) if isinstance(document, str) else document
         top = parsed[0]["Plan"]
         for node in _nodes(top):
-            if node.get("Relation Name") != TABLE or node["Node Type"] == "ModifyTable":
+            if node.get("Relation Name") != TABLE or node["Node Type"] in ("ModifyTable", BY_PLACE):
                 continue
             index = node.get("Index Name")
             if index == OF_CAPPED_FIRMS:
                 continue
-            if index in INDEXES:
+            if index == INDEX:
                 indexes.add(index)
             else:
                 scans.add(f"{node['Node Type']} by {index}" if index else f"{node['Node Type']}")
@@ -142,8 +143,8 @@ def _of_sqlite(plans: list[Any]) -> Plan:
             words = detail.split()
             if words[1:2] not in (["q"], ["j"]) or OF_CAPPED_FIRMS in detail:
                 continue
-            if words[0] == "SEARCH" and ("job_claim" in detail or "sqlite_autoindex" in detail):
-                indexes.add("job_claim")
+            if words[0] == "SEARCH" and (INDEX in detail or "sqlite_autoindex" in detail):
+                indexes.add(INDEX)
             else:
                 scans.add(detail)
     return indexes, scans, None
