@@ -25,6 +25,7 @@ from jobs.engine.pending_work import PendingWork, PendingWorkReader
 from jobs.engine.prune import expire
 from jobs.engine.rescue import RescueReport, awaits_rescue, rescue, rescue_orphans
 from jobs.engine.schedule_runs import follow_runs
+from jobs.engine.table_statistics import analyze
 from jobs.engine.token_bucket import IDLE_SECONDS, drop_idle_buckets
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued
@@ -39,6 +40,7 @@ SWEEP_SECONDS = 0.25
 EXPIRE_SECONDS = 1.0
 DEMOTE_SECONDS = 1.0
 PROBE_SECONDS = 1.0
+ANALYZE_SECONDS = 1.0
 FAN_IN_SECONDS = 5.0
 FOLD_SECONDS = 5.0
 RUNS_SECONDS = 5.0
@@ -138,6 +140,7 @@ class Maintenance:
             MaintenanceTask(
                 "follow_runs", RUNS_SECONDS, self._follow_runs, attrgetter("schedule_runs")
             ),
+            MaintenanceTask("analyze", ANALYZE_SECONDS, analyze, attrgetter("outgrown")),
             MaintenanceTask("store_rollups", ROLLUP_SECONDS, state.rollups.store),
             MaintenanceTask("check_snapshots", SNAPSHOT_SECONDS, snapshots.check),
         ]
