@@ -13,7 +13,7 @@ from jobs.engine import dialects
 from jobs.engine.claim_filter import claim_filter
 from jobs.engine.dialects.claim_parameters import Range, firm_ranges
 from jobs.engine.limit_sql import NOT_CLOSED, any_limit_sql
-from jobs.engine.table_statistics import outgrown_sql
+from jobs.engine.table_statistics import pages_sql
 from jobs.engine.transactions import fetch, fetch_pipelined, reading
 from jobs.states import Priority
 
@@ -30,8 +30,7 @@ class PendingWork(NamedTuple):
     exists. `open_breakers`: a circuit breaker is not closed. `dead_workers`: a worker's lease has
     ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in has not fired, or a batch is not
     completed. `deltas`: counters are to be folded. `schedule_runs`: a run of a schedule is
-    unfinished. `outgrown`: the table of jobs has outgrown its statistics. `database_time`: when all
-    of this was read.
+    unfinished. `pages`: how many the table of jobs has. `database_time`: when all of this was read.
     """
 
     claimable: bool
@@ -44,7 +43,7 @@ class PendingWork(NamedTuple):
     fan_ins: bool
     deltas: bool
     schedule_runs: bool
-    outgrown: bool
+    pages: int
     database_time: datetime | None
 
 
@@ -67,8 +66,8 @@ def read_pending_work(
 
     def read() -> PendingWork:
         has_work = bool(ranges) and dialect.firms_with_work(ranges, wanted, 1) is not None
-        ((*answers, now),) = fetch(f"SELECT {', '.join(_columns())}", [])
-        return PendingWork._make([has_work, *map(bool, answers), dialect.read_time(now)])
+        ((*answers, pages, now),) = fetch(f"SELECT {', '.join(_columns())}", [])
+        return PendingWork._make([has_work, *map(bool, answers), pages, dialect.read_time(now)])
 
     return reading(read)
 
@@ -95,7 +94,7 @@ def _columns() -> list[str]:
         ),
         "EXISTS (SELECT 1 FROM jobs_jobminutedelta)",
         "EXISTS (SELECT 1 FROM jobs_schedulerun r WHERE r.finished_at IS NULL)",
-        outgrown_sql(),
+        pages_sql(),
         now,
     ]
 

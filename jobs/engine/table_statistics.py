@@ -1,4 +1,4 @@
-"""Analyzes the table of jobs as soon as it has outgrown its statistics; PostgreSQL only.
+"""Has the table of jobs analyzed as soon as it outgrows the plans of its statements; PostgreSQL only.
 
 The workers' statements keep their plans. One that was made while the table was small reads the whole
 table, for each row where two are joined. Autovacuum would analyze it, which makes PostgreSQL plan
@@ -9,25 +9,42 @@ from __future__ import annotations
 
 from django.db import connection
 
-from jobs.engine.transactions import run_alone
+from jobs.engine.transactions import fetch_pipelined, run_alone
 
-# With fewer pages (of 8 KB) every plan is fast.
-SMALL_PAGES = 25
+# With fewer pages every plan is fast.
+SMALL_PAGES = 100
 GROWTH = 4
 
 
-def outgrown_sql() -> str:
-    """Return the condition that the table is many times larger than when it was last analyzed."""
+def pages_sql() -> str:
+    """Return the expression of how many pages the table of jobs has; 0 on SQLite."""
     if connection.vendor != "postgresql":
-        return "false"
-    return (
-        "(SELECT pg_relation_size(c.oid) >"
-        f" {GROWTH} * greatest(c.relpages, {SMALL_PAGES}) * current_setting('block_size')::bigint"
-        " FROM pg_class c WHERE c.oid = 'jobs_jobqueue'::regclass)"
-    )
+        return "0"
+    size = "pg_relation_size('jobs_jobqueue'::regclass)"
+    return f"({size} / current_setting('block_size')::bigint)"
 
 
-def analyze() -> None:
-    """Analyze the table, unless another worker or VACUUM is at it. No transaction may be open."""
-    if connection.vendor == "postgresql":
-        run_alone("ANALYZE (SKIP_LOCKED) jobs_jobqueue", [])
+class TableWatch:
+    """Knows how large the table was when the plans of this process may have been made."""
+
+    def __init__(self) -> None:
+        # None: nothing is planned yet.
+        self._planned_pages: int | None = None
+
+    def has_outgrown(self, pages: int) -> bool:
+        """Say whether the table has grown many times since; call it often, from the beginning."""
+        if self._planned_pages is None:
+            self._planned_pages = pages
+        return _is_much_more(pages, self._planned_pages)
+
+    def analyze(self) -> None:
+        """Analyze the table, unless another session has, or is at it. No transaction may be open."""
+        known = "(SELECT relpages FROM pg_class WHERE oid = 'jobs_jobqueue'::regclass)"
+        ((pages, known_pages),) = fetch_pipelined(f"SELECT {pages_sql()}, {known}", [])
+        if _is_much_more(pages, known_pages):
+            run_alone("ANALYZE (SKIP_LOCKED) jobs_jobqueue", [])
+        self._planned_pages = pages
+
+
+def _is_much_more(pages: int, than: int) -> bool:
+    return pages >= GROWTH * max(than, SMALL_PAGES // GROWTH)

@@ -25,7 +25,7 @@ from jobs.engine.pending_work import PendingWork, PendingWorkReader
 from jobs.engine.prune import expire
 from jobs.engine.rescue import RescueReport, awaits_rescue, rescue, rescue_orphans
 from jobs.engine.schedule_runs import follow_runs
-from jobs.engine.table_statistics import analyze
+from jobs.engine.table_statistics import TableWatch
 from jobs.engine.token_bucket import IDLE_SECONDS, drop_idle_buckets
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued
@@ -122,6 +122,7 @@ class Maintenance:
         per_lease = lease_seconds()
         rescue_every = min(max(per_lease / 6, 0.2), 5.0)
         snapshots = LongTransactionWatch(state)
+        table = TableWatch()
         # The names are those in the log.
         self._tasks = [
             MaintenanceTask("admit", SWEEP_SECONDS, self._admit, attrgetter("waiting")),
@@ -140,7 +141,12 @@ class Maintenance:
             MaintenanceTask(
                 "follow_runs", RUNS_SECONDS, self._follow_runs, attrgetter("schedule_runs")
             ),
-            MaintenanceTask("analyze", ANALYZE_SECONDS, analyze, attrgetter("outgrown")),
+            MaintenanceTask(
+                "analyze",
+                ANALYZE_SECONDS,
+                table.analyze,
+                lambda work: table.has_outgrown(work.pages),
+            ),
             MaintenanceTask("store_rollups", ROLLUP_SECONDS, state.rollups.store),
             MaintenanceTask("check_snapshots", SNAPSHOT_SECONDS, snapshots.check),
         ]

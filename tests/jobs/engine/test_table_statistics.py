@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from jobs.engine.claim import claim
 from jobs.engine.fair_share import FairShare
 from jobs.engine.outcomes import Completed, Settlement
 from jobs.engine.pending_work import read_pending_work
 from jobs.engine.settle import settle
-from jobs.engine.table_statistics import analyze
+from jobs.engine.table_statistics import TableWatch
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from tenants.models import Firm
 from tests.queue_kit import new_worker, table_rows
@@ -54,21 +57,63 @@ def forget_statistics() -> None:
         cursor.execute("ANALYZE jobs_jobqueue")
 
 
+def pages() -> int:
+    """Return the size of the table, as workers are told."""
+    return read_pending_work(claims=False).pages
+
+
+def known_pages() -> int:
+    """Return the size of the table at its last analysis."""
+    ((known,),) = table_rows("SELECT relpages FROM pg_class WHERE relname = 'jobs_jobqueue'")
+    return int(known)
+
+
 def test_the_plans_of_an_empty_table_do_not_last(firm: Firm) -> None:
     forget_statistics()
+    watch = TableWatch()
+    assert not watch.has_outgrown(pages())
     enqueue("test.work", firm=firm)
     work_through(1)
-    assert not read_pending_work().outgrown
+    assert not watch.has_outgrown(pages())
     enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
     assert work_through(10) > BACKLOG, "the plans are good already: nothing is shown"
-    assert read_pending_work().outgrown
-    analyze()
-    assert not read_pending_work().outgrown
+    assert watch.has_outgrown(pages())
+    watch.analyze()
+    assert not watch.has_outgrown(pages())
     assert work_through(10) == 0
 
 
-def test_a_worker_has_an_outgrown_table_analyzed(firm: Firm) -> None:
+def test_a_worker_has_a_table_analyzed_that_outgrew_its_plans(firm: Firm) -> None:
     forget_statistics()
-    with working(worker_loop(burst=False, job_types=("test.other",))):
+    looked: list[int] = []
+    looks = TableWatch.has_outgrown
+
+    def note(watch: TableWatch, pages: int) -> bool:
+        looked.append(pages)
+        return looks(watch, pages)
+
+    with (
+        patch.object(TableWatch, "has_outgrown", note),
+        working(worker_loop(burst=False, job_types=("test.other",))),
+    ):
+        wait_until(lambda: bool(looked), "the worker to look at the table")
         enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
-        wait_until(lambda: not read_pending_work().outgrown, "the table to be analyzed")
+        wait_until(lambda: known_pages() > 0, "the table to be analyzed")
+
+
+def test_a_large_table_is_not_analyzed_for_plans_that_know_its_size(firm: Firm) -> None:
+    forget_statistics()
+    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    watch = TableWatch()
+    assert not watch.has_outgrown(pages())
+    assert watch.has_outgrown(5 * pages())
+
+
+def test_a_table_that_was_analyzed_meanwhile_is_left_alone(firm: Firm) -> None:
+    forget_statistics()
+    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE jobs_jobqueue")
+    with CaptureQueriesContext(connection) as queries:
+        TableWatch().analyze()
+    assert not [one for one in queries if "ANALYZE" in one["sql"]]
