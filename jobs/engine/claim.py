@@ -117,7 +117,8 @@ def claim(
 ) -> list[Claim]:
     """Take up to `limit` jobs, in the order they should run, and move the cursor on.
 
-    All jobs of a batch have the same priority; only an empty answer means that there are no more.
+    All jobs of a batch have the same priority; only an empty answer means that there are no more,
+    or that all that were found are being written by others.
     The claim counts as an attempt of each job. No transaction may be open. Without `quarantined`,
     quarantined jobs are left out. With `starts`, a job that is taken alone and not quarantined
     comes back as `started`: if the worker dies, its attempt counts, so start or release it now.

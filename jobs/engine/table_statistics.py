@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from django.db import connection
 
-from jobs.engine.transactions import fetch_pipelined, run_alone
+from jobs.engine.transactions import fetch, in_transaction, run
 
 # With fewer pages every plan is fast.
 SMALL_PAGES = 100
@@ -25,7 +25,7 @@ def pages_sql() -> str:
 
 
 class TableWatch:
-    """Knows how large the table was when the plans of this process may have been made."""
+    """Knows how small the table was when plans of this process may have been made."""
 
     def __init__(self) -> None:
         # None: nothing is planned yet.
@@ -33,17 +33,37 @@ class TableWatch:
 
     def has_outgrown(self, pages: int) -> bool:
         """Say whether the table has grown many times since; call it often, from the beginning."""
-        if self._planned_pages is None:
-            self._planned_pages = pages
+        # Plans are also made anew after a table was emptied.
+        planned = self._planned_pages
+        self._planned_pages = pages if planned is None else min(planned, pages)
         return _is_much_more(pages, self._planned_pages)
 
     def analyze(self) -> None:
-        """Analyze the table, unless another session has, or is at it. No transaction may be open."""
-        known = "(SELECT relpages FROM pg_class WHERE oid = 'jobs_jobqueue'::regclass)"
-        ((pages, known_pages),) = fetch_pipelined(f"SELECT {pages_sql()}, {known}", [])
+        """Analyze the table, unless its statistics are new; call it again while it has outgrown.
+
+        A session that vacuums the table, or builds an index of it, is not waited for.
+        """
+        if connection.vendor != "postgresql":
+            return
+        pages, known_pages = in_transaction(_read_sizes)
         if _is_much_more(pages, known_pages):
-            run_alone("ANALYZE (SKIP_LOCKED) jobs_jobqueue", [])
-        self._planned_pages = pages
+            pages, known_pages = in_transaction(_analyze)
+        if not _is_much_more(pages, known_pages):
+            self._planned_pages = pages
+
+
+def _analyze() -> tuple[int, int]:
+    # A timeout of the role is meant for its queries.
+    fetch("SELECT set_config('statement_timeout', '0', true)", [])
+    run("ANALYZE (SKIP_LOCKED) jobs_jobqueue", [])
+    return _read_sizes()
+
+
+def _read_sizes() -> tuple[int, int]:
+    """Return how many pages the table has, and had when it was last analyzed."""
+    known = "(SELECT relpages FROM pg_class WHERE oid = 'jobs_jobqueue'::regclass)"
+    ((pages, known_pages),) = fetch(f"SELECT {pages_sql()}, {known}", [])
+    return pages, known_pages
 
 
 def _is_much_more(pages: int, than: int) -> bool:

@@ -2,9 +2,9 @@
 
 A new database takes this one; one that has some of the others goes through those.
 
-The columns of jobs_jobqueue stand in an order of their own: those of fixed length that an index names
-come first, then the others that an index names. Each UPDATE compares the old and the new value of all
-of them, and PostgreSQL walks over the columns before one of variable length to find it.
+The columns of jobs_jobqueue stand in an order of their own: of those that an index names, the ones of
+fixed length that are never null come first, then the others. Each UPDATE compares the old and the new
+value of all of them, and PostgreSQL walks over the columns before one of variable length to find it.
 """
 
 from __future__ import annotations

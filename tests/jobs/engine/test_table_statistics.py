@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
+import psycopg
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -15,8 +16,10 @@ from jobs.engine.pending_work import read_pending_work
 from jobs.engine.settle import settle
 from jobs.engine.table_statistics import TableWatch
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
+from jobs.testing.run import run_maintenance
 from tenants.models import Firm
 from tests.queue_kit import new_worker, table_rows
+from tests.support.databases import database_url, postgresql_only
 from tests.support.waiting import wait_until
 from tests.support.worker_loop import worker_loop, working
 
@@ -24,7 +27,6 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("no_autovacuum"),
     pytest.mark.req("J-08"),
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite keeps no such plans"),
 ]
 
 BACKLOG = 4_000
@@ -68,6 +70,7 @@ def known_pages() -> int:
     return int(known)
 
 
+@postgresql_only
 def test_the_plans_of_an_empty_table_do_not_last(firm: Firm) -> None:
     forget_statistics()
     watch = TableWatch()
@@ -83,6 +86,7 @@ def test_the_plans_of_an_empty_table_do_not_last(firm: Firm) -> None:
     assert work_through(10) == 0
 
 
+@postgresql_only
 def test_a_worker_has_a_table_analyzed_that_outgrew_its_plans(firm: Firm) -> None:
     forget_statistics()
     looked: list[int] = []
@@ -101,6 +105,7 @@ def test_a_worker_has_a_table_analyzed_that_outgrew_its_plans(firm: Firm) -> Non
         wait_until(lambda: known_pages() > 0, "the table to be analyzed")
 
 
+@postgresql_only
 def test_a_large_table_is_not_analyzed_for_plans_that_know_its_size(firm: Firm) -> None:
     forget_statistics()
     enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
@@ -109,6 +114,7 @@ def test_a_large_table_is_not_analyzed_for_plans_that_know_its_size(firm: Firm) 
     assert watch.has_outgrown(5 * pages())
 
 
+@postgresql_only
 def test_a_table_that_was_analyzed_meanwhile_is_left_alone(firm: Firm) -> None:
     forget_statistics()
     enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
@@ -117,3 +123,49 @@ def test_a_table_that_was_analyzed_meanwhile_is_left_alone(firm: Firm) -> None:
     with CaptureQueriesContext(connection) as queries:
         TableWatch().analyze()
     assert not [one for one in queries if "ANALYZE" in one["sql"]]
+
+
+@postgresql_only
+def test_a_worker_that_knew_a_large_table_sees_it_grow_again(firm: Firm) -> None:
+    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    watch = TableWatch()
+    assert not watch.has_outgrown(pages())
+    forget_statistics()
+    assert not watch.has_outgrown(pages())
+    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    assert watch.has_outgrown(pages())
+
+
+@postgresql_only
+def test_a_table_that_another_session_keeps_is_analyzed_later(firm: Firm) -> None:
+    forget_statistics()
+    watch = TableWatch()
+    watch.has_outgrown(pages())
+    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    with psycopg.connect(database_url()) as other:
+        # As the build of an index does.
+        other.execute("LOCK TABLE jobs_jobqueue IN SHARE UPDATE EXCLUSIVE MODE")
+        watch.analyze()
+        assert watch.has_outgrown(pages())
+    watch.analyze()
+    assert not watch.has_outgrown(pages())
+
+
+@postgresql_only
+def test_a_timeout_for_queries_does_not_end_the_analysis(firm: Firm) -> None:
+    forget_statistics()
+    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = '5ms'")
+    try:
+        TableWatch().analyze()
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("RESET statement_timeout")
+    assert known_pages() > 0
+
+
+def test_the_maintenance_of_any_database_ends(firm: Firm) -> None:
+    enqueue("test.work", firm=firm)
+    run_maintenance()
+    assert not TableWatch().has_outgrown(pages())
