@@ -11,6 +11,7 @@ from jobs import testing
 from jobs.operations import limits
 from jobs.queue import cancel, retry
 from jobs.testing import frozen_time
+from mail.job_handlers import base
 from mail.models import AgentRun, RunStatus
 from mail.services.agents.invocation import RUN_SINCE, SWITCHED_OFF
 from mail.services.agents.run import STRANDED, fail_stranded_runs
@@ -48,8 +49,10 @@ def test_one_run_counts_for_all_dates_that_a_pause_holds_back(
 
 
 def test_one_run_counts_for_all_dates_that_a_spent_budget_holds_back(
-    mailbox: Mailbox, server: ModelServer, settings: Settings
+    mailbox: Mailbox, server: ModelServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The next day does not begin meanwhile, whatever time it is.
+    monkeypatch.setattr(base, "seconds_to_next_day", lambda: 12 * 3600.0)
     due_at = soon()
     planned(mailbox, due_at)
     settings.LLM_DAILY_BUDGET = 0.001
