@@ -45,21 +45,22 @@ class TableWatch:
         """
         if connection.vendor != "postgresql":
             return
-        pages, known_pages = in_transaction(_read_sizes)
-        if _is_much_more(pages, known_pages):
-            pages, known_pages = in_transaction(_analyze)
+        pages, known_pages = in_transaction(_renewed_sizes)
         if not _is_much_more(pages, known_pages):
             self._planned_pages = pages
 
 
-def _analyze() -> tuple[int, int]:
-    # A timeout of the role is meant for its queries.
-    fetch("SELECT set_config('statement_timeout', '0', true)", [])
-    run("ANALYZE (SKIP_LOCKED) jobs_jobqueue", [])
-    return _read_sizes()
+def _renewed_sizes() -> tuple[int, int]:
+    """Analyze the table if need be; return how many pages it has, and how many are known."""
+    pages, known_pages = _sizes()
+    if _is_much_more(pages, known_pages):
+        # A timeout of the role is meant for its queries.
+        fetch("SELECT set_config('statement_timeout', '0', true)", [])
+        run("ANALYZE (SKIP_LOCKED) jobs_jobqueue", [])
+    return _sizes()
 
 
-def _read_sizes() -> tuple[int, int]:
+def _sizes() -> tuple[int, int]:
     """Return how many pages the table has, and had when it was last analyzed."""
     known = "(SELECT relpages FROM pg_class WHERE oid = 'jobs_jobqueue'::regclass)"
     ((pages, known_pages),) = fetch(f"SELECT {pages_sql()}, {known}", [])
@@ -67,4 +68,4 @@ def _read_sizes() -> tuple[int, int]:
 
 
 def _is_much_more(pages: int, than: int) -> bool:
-    return pages >= GROWTH * max(than, SMALL_PAGES // GROWTH)
+    return pages >= max(GROWTH * than, SMALL_PAGES)

@@ -28,7 +28,7 @@ Add = Callable[..., Any]
 
 def seen(**options: Any) -> PendingWork:
     """Return what there is to do, whenever it was read, and however large the table is."""
-    return read_pending_work(**options)._replace(pages=False, database_time=None)
+    return read_pending_work(**options)._replace(pages=0, database_time=None)
 
 
 def test_an_empty_queue_asks_for_nothing(firm: Firm) -> None:

@@ -59,6 +59,11 @@ def forget_statistics() -> None:
         cursor.execute("ANALYZE jobs_jobqueue")
 
 
+def burst(firm: Firm) -> None:
+    """Enqueue so many jobs that no plan for a small table serves them."""
+    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+
+
 def pages() -> int:
     """Return the size of the table, as workers are told."""
     return read_pending_work(claims=False).pages
@@ -78,7 +83,7 @@ def test_the_plans_of_an_empty_table_do_not_last(firm: Firm) -> None:
     enqueue("test.work", firm=firm)
     work_through(1)
     assert not watch.has_outgrown(pages())
-    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    burst(firm)
     assert work_through(10) > BACKLOG, "the plans are good already: nothing is shown"
     assert watch.has_outgrown(pages())
     watch.analyze()
@@ -101,14 +106,14 @@ def test_a_worker_has_a_table_analyzed_that_outgrew_its_plans(firm: Firm) -> Non
         working(worker_loop(burst=False, job_types=("test.other",))),
     ):
         wait_until(lambda: bool(looked), "the worker to look at the table")
-        enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+        burst(firm)
         wait_until(lambda: known_pages() > 0, "the table to be analyzed")
 
 
 @postgresql_only
 def test_a_large_table_is_not_analyzed_for_plans_that_know_its_size(firm: Firm) -> None:
     forget_statistics()
-    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    burst(firm)
     watch = TableWatch()
     assert not watch.has_outgrown(pages())
     assert watch.has_outgrown(5 * pages())
@@ -117,7 +122,7 @@ def test_a_large_table_is_not_analyzed_for_plans_that_know_its_size(firm: Firm) 
 @postgresql_only
 def test_a_table_that_was_analyzed_meanwhile_is_left_alone(firm: Firm) -> None:
     forget_statistics()
-    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    burst(firm)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE jobs_jobqueue")
     with CaptureQueriesContext(connection) as queries:
@@ -127,12 +132,12 @@ def test_a_table_that_was_analyzed_meanwhile_is_left_alone(firm: Firm) -> None:
 
 @postgresql_only
 def test_a_worker_that_knew_a_large_table_sees_it_grow_again(firm: Firm) -> None:
-    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    burst(firm)
     watch = TableWatch()
     assert not watch.has_outgrown(pages())
     forget_statistics()
     assert not watch.has_outgrown(pages())
-    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    burst(firm)
     assert watch.has_outgrown(pages())
 
 
@@ -141,7 +146,7 @@ def test_a_table_that_another_session_keeps_is_analyzed_later(firm: Firm) -> Non
     forget_statistics()
     watch = TableWatch()
     watch.has_outgrown(pages())
-    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    burst(firm)
     with psycopg.connect(database_url()) as other:
         # As the build of an index does.
         other.execute("LOCK TABLE jobs_jobqueue IN SHARE UPDATE EXCLUSIVE MODE")
@@ -154,7 +159,7 @@ def test_a_table_that_another_session_keeps_is_analyzed_later(firm: Firm) -> Non
 @postgresql_only
 def test_a_timeout_for_queries_does_not_end_the_analysis(firm: Firm) -> None:
     forget_statistics()
-    enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
+    burst(firm)
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = '5ms'")
     try:
