@@ -106,9 +106,12 @@ def subscribe(
     """Call `subscriber` with the fields of each such event, in the thread that emits it.
 
     That is mostly a worker's own thread, so be quick, and name the job types if some are enough. An
-    error is logged and stops nothing.
+    error is logged and stops nothing. A second call with the same arguments changes nothing.
     """
-    _subscribers[event].append((subscriber, job_types))
+    subscription = subscriber, job_types
+    # `AppConfig.ready` runs again in a test that changes INSTALLED_APPS.
+    if subscription not in _subscribers[event]:
+        _subscribers[event].append(subscription)
 
 
 def emit(event: Event, **fields: Any) -> None:

@@ -207,7 +207,8 @@ def find(name: str) -> JobType | None:
 
 def on_declaration(listener: Callable[[Handler, str], None]) -> None:
     """Call `listener` with each function that `@job` decorates, or has decorated already."""
-    _listeners.append(listener)
+    if listener not in _listeners:
+        _listeners.append(listener)
     for declared in _types.values():
         listener(declared.handler, declared.name)
 
@@ -219,7 +220,8 @@ def is_declared(name: str) -> bool:
 
 def add_finder(finder: TypeFinder) -> None:
     """Ask `finder` for types whose declaration this process has not seen."""
-    _finders.append(finder)
+    if finder not in _finders:
+        _finders.append(finder)
 
 
 def _find_elsewhere(name: str) -> JobType | None:

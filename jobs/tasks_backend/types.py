@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 from django.apps import apps
@@ -75,8 +76,9 @@ def _declare(name: str, task: Task[..., Any]) -> bool:
     return True
 
 
+@dataclass(frozen=True)
 class TaskTypes:
-    """Finds the types of tasks for the registry."""
+    """Finds the types of tasks for the registry; all instances are equal."""
 
     def find(self, name: str) -> JobType | None:
         """Return the type of a task whose module was not imported yet."""

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.apps import apps
 
+from jobs import registry
 from jobs.testing import drain, frozen_time
 from tests.jobs.tasks_backend import tasks
 from tests.jobs.tasks_backend.conftest import Told
@@ -32,6 +34,15 @@ def test_a_task_that_succeeds(told: Told):
     assert told == [("enqueued", READY, 0)]
     drain()
     assert told[1:] == [("started", RUNNING, 0), ("finished", SUCCESSFUL, 0)]
+
+
+def test_the_app_may_be_made_ready_more_than_once(told: Told):
+    # Django does so in tests that change INSTALLED_APPS.
+    apps.get_app_config("jobs").ready()
+    tasks.add.enqueue(1)
+    drain()
+    assert told[1:] == [("started", RUNNING, 0), ("finished", SUCCESSFUL, 0)]
+    assert len({type(one) for one in registry._finders}) == len(registry._finders)
 
 
 def test_a_task_that_fails(told: Told):
