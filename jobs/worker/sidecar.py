@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import struct
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from jobs.engine.lease import heartbeat
 from jobs.engine.rescue import rescue_reported
 from jobs.execution.child_process import die_with_parent
 from jobs.execution.events import Event, emit
+from jobs.worker.child import flush_streams
 from jobs.worker.maintenance import finish_rescue
 from jobs.worker.running_slots import RunningSlots
 from jobs.worker.signals import STOP_SIGNALS
@@ -60,10 +60,7 @@ class Sidecar:
             return
         self.pid = 0
         ours, theirs = Pipe()
-        for stream in (sys.stdout, sys.stderr):
-            # Text left in the buffer would be printed twice; an error means that it never is.
-            with suppress(OSError):
-                stream.flush()
+        flush_streams()
         self.pid = os.fork()
         if not self.pid:
             ours.close()
@@ -73,6 +70,11 @@ class Sidecar:
                 os._exit(1)
         theirs.close()
         self._connection = ours
+
+    def leave(self) -> None:
+        """Close the connection, in a fork that is no supervisor."""
+        if self._connection is not None:
+            self._connection.close()
 
     def heartbeat(self, worker_id: UUID) -> None:
         """Extend the lease of this worker."""

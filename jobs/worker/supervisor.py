@@ -7,21 +7,20 @@ reads from the running slots what was running in a process that died.
 
 from __future__ import annotations
 
-import mmap
-import os
 import signal
-import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from math import inf
 
+from django.db import connections
+
 from jobs.conf import lease_seconds
 from jobs.engine.lease import HEARTBEATS_PER_LEASE
 from jobs.execution.events import Event, emit
+from jobs.worker.child import Child, Program
 from jobs.worker.orphans import Orphans
 from jobs.worker.running import INTERRUPT_SECONDS
-from jobs.worker.running_slots import RunningSlots, shared_file
 from jobs.worker.sidecar import Sidecar
 from jobs.worker.signals import STOP_SIGNALS, WATCHED
 from jobs.worker.worker import DRAIN_SECONDS
@@ -43,63 +42,8 @@ SURELY_SILENT_SECONDS = 2.0
 SI_KERNEL = 0x80
 
 
-class Child:
-    """One worker process at a time, and when it may be started again (monotonic seconds)."""
-
-    def __init__(self, command: Sequence[str], threads: int) -> None:
-        self._slots_file = shared_file(threads)
-        self._command = [*command, "--running-slots", str(self._slots_file)]
-        self.slots = RunningSlots(mmap.mmap(self._slots_file, 0))
-        self.process: subprocess.Popen[bytes] | None = None
-        self.started_at = 0.0
-        self.failures = 0
-        self.start_at = 0.0
-        self.exit_code: int | None = None
-        # For how long it has shown no life, and when its lease was last extended for that.
-        self.silent_seconds = 0.0
-        self.heartbeat_at = 0.0
-        self.is_killed = False
-        self._liveness = 0
-
-    def start(self) -> None:
-        """Start the process.
-
-        Raises:
-            OSError: the system has no room for it.
-        """
-        self.started_at = time.monotonic()
-        self.is_killed = False
-        self.process = subprocess.Popen(  # noqa: S603 - our own command line
-            self._command, pass_fds=[self._slots_file]
-        )
-
-    def observe(self, seconds: float) -> None:
-        """Note whether the process showed life in these seconds; a stopped one need not."""
-        liveness = self.slots.liveness
-        if self.process is None or liveness != self._liveness or self._is_stopped(self.process.pid):
-            self.silent_seconds = 0.0
-        else:
-            self.silent_seconds += seconds
-        self._liveness = liveness
-
-    @staticmethod
-    def _is_stopped(pid: int) -> bool:
-        """Say whether SIGSTOP or the like stopped it."""
-        try:
-            stopped = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            # It has ended, and is about to be reaped.
-            return False
-        return stopped is not None
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal, if the process runs."""
-        if self.process is not None:
-            self.process.send_signal(number)
-
-
 class Supervisor:
-    """Keeps one process per command running.
+    """Keeps one process per program running.
 
     With `lasting`, every child is restarted, whatever its exit code. In a burst a child that exits
     with 0 is done, unless its handlers had not ended, because one of them may have chosen the exit
@@ -109,14 +53,14 @@ class Supervisor:
 
     def __init__(
         self,
-        commands: Sequence[Sequence[str]],
+        programs: Sequence[Program],
         *,
         threads: int,
         grace_seconds: float,
         lasting: bool,
     ) -> None:
         self._lasting = lasting
-        self._children = [Child(command, threads) for command in commands]
+        self._children = [Child(program, threads) for program in programs]
         self._sidecar = Sidecar([child.slots for child in self._children])
         self._orphans = Orphans()
         self._grace_seconds = grace_seconds
@@ -126,7 +70,13 @@ class Supervisor:
         self._tick_seconds = min(TICK_SECONDS, lease_seconds() / TICKS_PER_LEASE)
 
     def run(self) -> int:
-        """Run until every child is done, given up or stopped; return the exit code."""
+        """Run until every child is done, given up or stopped; return the exit code.
+
+        Raises:
+            SystemExit: this process is a child that was forked, and its program has ended.
+        """
+        # An app, or a check, may have opened one. The forked processes would share it.
+        connections.close_all()
         signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
         self._orphans.adopt()
         self._start_due()
@@ -167,10 +117,17 @@ class Supervisor:
             if self._stopping:
                 child.exit_code = 0
             elif time.monotonic() >= child.start_at:
-                try:
-                    child.start()
-                except OSError:
-                    self._schedule_restart(child)
+                self._start(child)
+
+    def _start(self, child: Child) -> None:
+        try:
+            is_child = child.start()
+        except OSError:
+            self._schedule_restart(child)
+            return
+        if is_child:
+            self._sidecar.leave()
+            child.run()
 
     def _reap(self) -> None:
         for number, child in enumerate(self._children):

@@ -114,7 +114,11 @@ def _workers() -> Iterator[psutil.Process]:
 
 
 def _children(parent: psutil.Process) -> list[psutil.Process]:
-    workers = [child for child in parent.children() if "--child" in child.cmdline()]
+    """Return the processes that work; the other child of the parent is its sidecar."""
+    from jobs.models import Worker
+
+    pids = set(Worker.objects.values_list("pid", flat=True))
+    workers = [child for child in parent.children() if child.pid in pids]
     return sorted(workers, key=lambda child: child.create_time())
 
 

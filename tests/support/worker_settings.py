@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from config.settings import *  # noqa: F403 - a settings module is its names
 
 # Less to import: a worker is there in half the time.
@@ -12,6 +14,7 @@ INSTALLED_APPS = [
     "jobs",
     "tests.support.testjobs",
     "tests.support.effectjobs",
+    *(["tests.support.atstart"] if "AT_START" in os.environ else []),
 ]
 MIDDLEWARE = []
 ROOT_URLCONF = "tests.support.no_urls"

@@ -214,8 +214,7 @@ class Fleet:
     ) -> WorkerProcess:
         """Start a worker, in a `terminal` of its own or without one; `environment` is added to this.
 
-        `supervised` starts it as people do, under its parent, which takes twice as long; without,
-        it is started as the parent starts it.
+        `supervised` starts it as people do, under its parent; without, it is a process by itself.
         """
         log = self._folder / f"worker-{len(self._workers)}.log"
         worker = WorkerProcess(

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from django.core.checks import Tags
@@ -21,6 +22,7 @@ from jobs.management.own_process import open_missing_streams, same_command
 from jobs.management.reload import run_reloading
 from jobs.management.worker_arguments import add_ending, add_processes, add_serving
 from jobs.queries.doctor import setting_checks
+from jobs.worker.child import Program
 from jobs.worker.health import serve_health
 from jobs.worker.left_behind import end_all_the_same
 from jobs.worker.running_slots import RunningSlots
@@ -71,11 +73,9 @@ class Command(BaseCommand):
             command = [one for one in self._command_line if one != "--reload"]
             sys.exit(run_reloading(command, self.stderr.write))
         if options["child"] is not None:
-            # The parent may have died while this process was loading.
-            die_with_parent(options["child"])
             handle = options["running_slots"]
             slots = None if handle is None else RunningSlots.inherited(handle)
-            sys.exit(_serve(worker, slots, options["health_host"], options["health_port"]))
+            sys.exit(_serve(worker, slots, options["child"], _health_address(options, 0)))
         if not self._command_line:
             WorkerLoop(worker).run()
             return
@@ -84,7 +84,7 @@ class Command(BaseCommand):
         with suppress(OSError):
             self._announce(worker, options)
         supervisor = Supervisor(
-            self._commands(options),
+            [self._program(worker, options, number) for number in range(options["processes"])],
             threads=worker.concurrency,
             grace_seconds=worker.grace_seconds,
             lasting=not worker.burst and worker.max_jobs is None,
@@ -101,15 +101,19 @@ class Command(BaseCommand):
         else:
             self.stderr.write(_greeting(worker, options))
 
-    def _commands(self, options: dict[str, Any]) -> list[list[str]]:
-        """Return each child's command line: this one's, with a health port of its own."""
-        commands = []
-        for number in range(options["processes"]):
-            command = [*self._command_line, "--skip-checks", "--child", str(os.getpid())]
-            if options["health_port"]:
-                command += ["--health-port", str(options["health_port"] + number)]
-            commands.append(command)
-        return commands
+    def _program(self, worker: WorkerOptions, options: Mapping[str, Any], number: int) -> Program:
+        """Return what a child runs: with its command line, it is this one's with its own port."""
+        parent, address = os.getpid(), _health_address(options, number)
+        command = [*self._command_line, "--skip-checks", "--child", str(parent)]
+        if address:
+            command += ["--health-port", str(address[1])]
+        return Program(partial(_serve, worker, parent=parent, health_address=address), command)
+
+
+def _health_address(options: Mapping[str, Any], number: int) -> tuple[str, int] | None:
+    """Return where the worker process of this number answers: the ports follow each other."""
+    port = options["health_port"]
+    return (options["health_host"], port + number) if port else None
 
 
 def _worker_options(options: dict[str, Any]) -> WorkerOptions:
@@ -134,13 +138,18 @@ def _job_types(named: Sequence[str], queues: Sequence[str]) -> tuple[str, ...]:
 
 
 def _serve(
-    options: WorkerOptions, slots: RunningSlots | None, health_host: str, health_port: int | None
+    options: WorkerOptions,
+    slots: RunningSlots | None,
+    parent: int,
+    health_address: tuple[str, int] | None,
 ) -> int:
     """Run one worker until SIGTERM; without a supervisor's `slots`, a second SIGTERM kills it."""
+    # The parent may have died while this process was loading.
+    die_with_parent(parent)
     loop = WorkerLoop(options, slots)
     stop_on_sigterm(loop.stop, supervised=slots is not None)
-    if health_port:
-        _serve_health(health_host, health_port, loop.is_ready)
+    if health_address:
+        _serve_health(*health_address, loop.is_ready)
     tune_garbage_collector()
     try:
         loop.run()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import psutil  # type: ignore[import-untyped]  # its types are a package of their own
 import pytest
+from django.db import connection
 
 from jobs.models import Worker
 from jobs.states import Status
@@ -29,14 +31,42 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_a_killed_process_is_replaced_and_its_job_done_again(queue: Scenario, fleet: Fleet) -> None:
+def commands(pids: set[int]) -> set[tuple[str, ...]]:
+    return {tuple(psutil.Process(pid).cmdline()) for pid in pids}
+
+
+def has_database_open(pid: int) -> bool:
+    process = psutil.Process(pid)
+    if connection.vendor == "sqlite":
+        name = str(connection.settings_dict["NAME"])
+        return any(one.path.startswith(name) for one in process.open_files())
+    # One socket leads to the sidecar.
+    return len(process.net_connections("all")) > 1
+
+
+@pytest.mark.parametrize(
+    ("at_start", "forked"),
+    [
+        pytest.param({}, True, id="forked"),
+        pytest.param({"AT_START": "connection"}, True, id="forked beside an open connection"),
+        pytest.param({"AT_START": "thread"}, False, id="another thread, so not forked"),
+    ],
+)
+def test_a_killed_process_is_replaced_and_its_job_done_again(
+    queue: Scenario, fleet: Fleet, at_start: dict[str, str], forked: bool
+) -> None:
     gate = queue.gate()
     (job_id,) = queue.add(gate=gate)
-    parent = fleet.start("--processes", "2", supervised=True, lease_seconds=SHORT_LEASE_SECONDS)
+    parent = fleet.start(
+        *("--processes", "2"), supervised=True, lease_seconds=SHORT_LEASE_SECONDS, **at_start
+    )
     wait_until(lambda: len(living_pids()) == 2, "two processes")
     queue.wait_until_started(job_id)
     (start,) = queue.journal.starts()
     before = living_pids()
+    if sys.platform.startswith("linux"):
+        assert (commands(before) == commands({parent.session})) is forked
+    assert not has_database_open(parent.session)
 
     os.kill(start.pid, signal.SIGKILL)
     gate.open()
@@ -62,7 +92,8 @@ def test_workers_end_with_their_parent(queue: Scenario, fleet: Fleet) -> None:
 
 
 def test_a_worker_that_is_loading_ends_with_its_parent(queue: Scenario, fleet: Fleet) -> None:
-    parent = fleet.start(supervised=True)
+    # A forked one has nothing to load.
+    parent = fleet.start(supervised=True, AT_START="thread")
     process = psutil.Process(parent.session)
 
     def worker() -> psutil.Process | None:

@@ -1,0 +1,103 @@
+"""How a supervisor starts its worker processes: forked, unless other threads run beside it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from jobs.worker.child import ForkedProcess
+from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
+
+SUPERVISED = """
+import os, sys
+import django
+django.setup()
+from jobs.worker.child import Program
+from jobs.worker.supervisor import Supervisor
+
+def run(slots):
+    print("child of", os.getppid(), flush=True)
+    {ending}
+
+print("supervisor", os.getpid(), flush=True)
+code = Supervisor([Program(run, [])], threads=1, grace_seconds=1.0, lasting=False).run()
+print("exit code", code, flush=True)
+os._exit(0)
+"""
+linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
+
+
+def fork(*, code: int | None) -> int:
+    """Return the process id of a fork that ends with `code`, or waits for a signal."""
+    pid = os.fork()
+    if not pid:
+        if code is None:
+            signal.pause()
+        os._exit(code or 0)
+    return pid
+
+
+@linux_only
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_exit_code_of_a_forked_process_is_known_from_its_end_on(code: int) -> None:
+    process = ForkedProcess(fork(code=code))
+
+    wait_until(lambda: process.poll() is not None, "its end")
+
+    assert [process.poll(), process.poll()] == [code, code]
+    # Its number may belong to another process by now.
+    process.send_signal(signal.SIGKILL)
+
+
+@linux_only
+def test_a_signal_that_ends_a_forked_process_is_known() -> None:
+    process = ForkedProcess(fork(code=None))
+    assert process.poll() is None
+
+    process.send_signal(signal.SIGKILL)
+
+    wait_until(lambda: process.poll() == -signal.SIGKILL, "its end")
+
+
+@linux_only
+def test_a_process_with_another_thread_is_not_forked() -> None:
+    code = (
+        "import threading, time\nfrom jobs.worker.child import may_fork\nprint(may_fork())\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()\nprint(may_fork())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "False"]
+
+
+@linux_only
+@pytest.mark.parametrize(
+    ("ending", "code", "starts", "said"),
+    [
+        pytest.param("return 0", 0, 1, "", id="it is done"),
+        pytest.param("raise OSError('full')", 1, 3, "OSError: full", id="a system error"),
+        pytest.param("raise SystemExit('end')", 1, 3, "end", id="it exits"),
+    ],
+)
+def test_a_fork_never_acts_as_a_supervisor(ending: str, code: int, starts: int, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SUPERVISED.format(ending=ending)],
+        cwd=ROOT,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    first, *children, last = done.stdout.splitlines()
+    supervisor = first.removeprefix("supervisor ")
+    assert children == [f"child of {supervisor}"] * starts
+    assert last == f"exit code {code}"
+    errors = [line for line in done.stderr.splitlines() if line and line[0] not in " T"]
+    assert errors == [said] * (starts if said else 0)

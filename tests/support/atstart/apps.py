@@ -1,0 +1,25 @@
+"""An app that does at its start what some apps do, as the variable AT_START says."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from django.apps import AppConfig
+from django.db import connection
+
+
+class AtStartConfig(AppConfig):
+    """Starts a thread, or opens a connection."""
+
+    name = "tests.support.atstart"
+
+    def ready(self) -> None:
+        """Do it; in each process that loads the apps."""
+        what = os.environ["AT_START"]
+        if what == "thread":
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+        elif what == "connection":
+            connection.ensure_connection()
+        else:
+            raise ValueError(f"AT_START={what}")
