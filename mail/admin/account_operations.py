@@ -16,7 +16,7 @@ from interfaces.admin.operations import (
     OptionalReasonForm,
     ReasonForm,
 )
-from mail.admin.consent import CONNECT_ROLE
+from mail.admin.consent import CONNECT_ROLE, ConnectForm
 from mail.conf import label_backlog_days, uses_google
 from mail.errors import MailError
 from mail.gmail.scopes import REQUIRED_SCOPES
@@ -25,7 +25,6 @@ from mail.services.mailboxes import content_access, modes
 from mail.services.mailboxes.connect_account import disconnect_account
 from mail.services.reminders.follow_ups import MAX_DAYS as MAX_FOLLOW_UP_DAYS
 from mail.services.reminders.follow_ups import NO_OWNER, set_follow_ups
-from tenants.admin.firm_choice import SingleFirmForm
 from tenants.models import Membership, Role
 
 NO_GOOGLE = "Mailboxes are in the local Gmail: GMAIL_BACKEND is simulator."
@@ -50,12 +49,6 @@ class MailboxOperation(Operation):
             return super().run(row, answers, by)
         except MailError as error:
             raise OperationRefused(str(error)) from error
-
-
-class ConnectForm(SingleFirmForm):
-    """The firm in which the mailbox is connected."""
-
-    role = CONNECT_ROLE
 
 
 class DisconnectForm(ReasonForm):

@@ -19,8 +19,10 @@ from mail.gmail.errors import GmailError
 from mail.gmail.oauth import request_consent
 from mail.gmail.scopes import REQUIRED_SCOPES
 from mail.models import MailAccount
+from mail.services.mailboxes.accounts import SYSTEM_FIRM
 from mail.services.mailboxes.connect_account import Consent, connect_account, take_consent
 from tenants.access import access_of
+from tenants.admin.firm_choice import SingleFirmForm
 from tenants.audit import Actor
 from tenants.models import Role
 from tenants.scope import firm_scope
@@ -28,6 +30,20 @@ from tenants.scope import firm_scope
 SESSION_KEY = "gmail_consent"
 VALID_SECONDS = 600
 CONNECT_ROLE = Role.OPERATOR
+
+
+class ConnectForm(SingleFirmForm):
+    """The firm in which the mailbox is connected."""
+
+    role = CONNECT_ROLE
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse the system firm, which platform staff could name."""
+        answers = super().clean()
+        firm = answers.get("firm")
+        if firm is not None and firm.is_system:
+            self.add_error("firm", SYSTEM_FIRM)
+        return answers
 
 
 class _Refused(Exception):

@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 
 from interfaces.commands import JsonCommand, NotFound, Refused, nonempty_path
 from mail.conf import gmail_api_base, uses_google
+from mail.errors import WrongState
 from mail.services.importing.import_mail import import_mail
 from mail.services.importing.mail_files import Unreadable
 from mail.services.mailboxes.accounts import open_account
@@ -45,6 +46,8 @@ class Command(JsonCommand):
             mailbox = open_account(Firm.objects.get_by_slug(firm), account)
         except UnknownFirm as error:
             raise NotFound(f"{error}; make it with: manage.py create_firm") from error
+        except WrongState as error:
+            raise Refused(str(error), code=error.code) from error
         except ValueError as error:
             raise Refused(str(error)) from error
         report = import_mail(mailbox, path, on_unreadable=self._name_unreadable)

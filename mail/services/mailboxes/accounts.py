@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
-from mail.errors import MailboxGone, MailboxInactive
+from mail.errors import MailboxGone, MailboxInactive, WrongState
 from mail.gmail.answers import SendAs
 from mail.gmail.client import GmailClient
 from mail.models import MAX_ADDRESS_LENGTH, MailAccount, Mode
@@ -19,6 +19,7 @@ from tenants.scope import firm_scope
 
 MAX_NAME_LENGTH = 200
 MAX_SIGNATURE_LENGTH = 50_000
+SYSTEM_FIRM = "The system firm cannot have a mailbox: it owns only what serves every firm."
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,8 +61,11 @@ def open_account(firm: Firm, address: str, *, display_name: str = "") -> MailAcc
     """Return the firm's local mailbox of this address; create it, active and shared, if missing.
 
     Raises:
+        WrongState: it is the system firm.
         ValueError: the text is not one mail address.
     """
+    if firm.is_system:
+        raise WrongState(SYSTEM_FIRM)
     address = address.strip().lower()
     local, _, domain = address.rpartition("@")
     odd = any(character.isspace() or character in ",;<>" for character in address)

@@ -134,6 +134,16 @@ def test_the_page_says_what_is_asked_for_and_why(google: SimulatorServer, firm: 
     assert asked["redirect_uri"] == ["http://testserver/oauth/gmail/callback/"]
 
 
+def test_no_mailbox_is_connected_in_the_system_firm(google: SimulatorServer, firm: Firm) -> None:
+    client = Client()
+    client.force_login(UserFactory(username="root", platform_staff=True))
+    slug = Firm.objects.system().slug
+    refused = client.post(reverse(CONNECT), {"seen": "", "firm": slug})
+    assert refused.status_code == 400
+    assert "The system firm cannot have a mailbox" in refused.content.decode()
+    assert client.post(reverse(CONNECT), {"seen": "", "firm": firm.slug}).status_code == 302
+
+
 def test_an_answer_counts_once_and_for_the_session_that_asked(
     google: SimulatorServer, firm: Firm
 ) -> None:

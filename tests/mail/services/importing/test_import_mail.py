@@ -22,6 +22,8 @@ from mail.services.importing.import_mail import (
 )
 from mail.services.importing.mail_files import Unreadable
 from mail.services.importing.sample_mailbox import import_sample
+from tenants.models import SYSTEM_SLUG, Firm
+from tenants.scope import all_firms
 from tests.mail.mail_kit import ANNA, OWNER, Mailbox, jobs, letter, only, stored
 
 pytestmark = pytest.mark.django_db
@@ -169,6 +171,17 @@ def test_the_command_refuses_what_it_cannot_find(
     with pytest.raises(CommandError) as caught:
         call_command("import_mail", path, "--account", account, "--firm", slug)
     assert caught.value.returncode == code
+    assert jobs() == []
+
+
+@pytest.mark.req("M-03")
+def test_the_system_firm_gets_no_mailbox(mailbox: Mailbox, folder: Path) -> None:
+    Firm.objects.system()
+    with pytest.raises(CommandError, match="The system firm cannot have a mailbox") as caught:
+        call_command("import_mail", str(folder), "--account", OWNER, "--firm", SYSTEM_SLUG)
+    assert caught.value.returncode == 1
+    with all_firms("test"):
+        assert not MailAccount.objects.exclude(firm=mailbox.firm).exists()
     assert jobs() == []
 
 
