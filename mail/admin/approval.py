@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
@@ -24,7 +26,14 @@ from mail.admin.base import (
 )
 from mail.admin.filters import ApprovalStatusFilter, CreatedFilter
 from mail.models import Approval, ApprovalStatus
-from mail.services.approvals.approvals import Decided, approve, may_decide, refuse, reject
+from mail.services.approvals.approvals import (
+    NOT_PERMITTED,
+    Decided,
+    approve,
+    may_decide,
+    refuse,
+    reject,
+)
 from mail.services.approvals.notice import all_facts_of, content_of, facts_of
 from mail.services.sending.loop_guard import lock_replies
 from tenants.admin.base import TenantOperationsAdmin
@@ -132,13 +141,28 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
     def operation_view(
         self, request: HttpRequest, object_id: str | None = None, *, operation: Operation
     ) -> HttpResponse:
-        """Store in the audit log a decision without effect, if its page was out of date."""
-        answer = super().operation_view(request, object_id, operation=operation)
+        """Store in the audit log a decision without effect: not permitted, or out of date."""
+        try:
+            answer = super().operation_view(request, object_id, operation=operation)
+        except PermissionDenied:
+            # The answer is 403, and the request's transaction is committed with it.
+            if request.method == "POST":
+                self._refuse(request, object_id, operation, lambda _: NOT_PERMITTED)
+            raise
         if request.method == "POST" and answer.status_code == HTTPStatus.CONFLICT:
-            approval: Any = self.get_object(request, object_id or "")
-            why = _obstacle(approval) or CHANGED_MEANWHILE
-            refuse(approval, why.rstrip("."), by=self.actor(request), asked=operation.name)
+            self._refuse(request, object_id, operation, _obstacle)
         return answer
+
+    def _refuse(
+        self,
+        request: HttpRequest,
+        object_id: str | None,
+        operation: Operation,
+        why: Callable[[Approval], str],
+    ) -> None:
+        approval: Any = self.get_object(request, object_id or "")
+        reason = (why(approval) or CHANGED_MEANWHILE).rstrip(".")
+        refuse(approval, reason, by=self.actor(request), asked=operation.name)
 
     def respond(
         self, request: HttpRequest, operation: Operation, row: Any, made: Any

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db.models import Case, QuerySet, When
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -22,7 +23,14 @@ from mail.api.base import MailView
 from mail.api.content import FOR_READERS
 from mail.api.serializers import SwitchBody
 from mail.models import Approval, ApprovalStatus
-from mail.services.approvals.approvals import APPROVE_ROLE, Decided, approve, may_decide, reject
+from mail.services.approvals.approvals import (
+    APPROVE_ROLE,
+    Decided,
+    approve,
+    may_decide,
+    refuse,
+    reject,
+)
 from mail.services.approvals.notice import all_facts_of
 from mail.services.mailboxes.content_access import readable
 from tenants.access import access_of
@@ -97,13 +105,15 @@ def _decision(
     )
     def perform(self: Approvals, _: Request, **__: UUID) -> Response:
         approval = self.get_object()
-        self.check_may_decide(approval)
+        try:
+            self.check_may_decide(approval)
+        except PermissionDenied as error:
+            why = str(error.detail).rstrip(".")
+            refuse(approval, why, by=self.actor, asked=decide.__name__)
+            return self.refused(HTTPStatus.FORBIDDEN, PermissionDenied.default_code, why)
         decided = decide(approval, by=self.actor, **self.get_body(SwitchBody))
         if decided.refused:
-            # The transaction is committed, because the audit log keeps the refused decision.
-            self.keeps_changes = True
-            body = problem(HTTPStatus.CONFLICT, "wrong_state", f"{decided.refused}.")
-            return Response(body, status=HTTPStatus.CONFLICT, content_type=PROBLEM_TYPE)
+            return self.refused(HTTPStatus.CONFLICT, "wrong_state", decided.refused)
         return Response(self.represent(self.get_rows().get(pk=approval.pk)))
 
     return perform
@@ -157,6 +167,12 @@ class Approvals(MailView):
             self.check_role(APPROVE_ROLE, approval.firm_id)
         if not may_decide(approval, self.actor):
             self.permission_denied(self.request, "Only a reader of the mailbox may decide.")
+
+    def refused(self, status: HTTPStatus, code: str, why: str) -> Response:
+        """Answer a refused decision; it is committed, because the audit log keeps it."""
+        self.keeps_changes = True
+        body = problem(status, code, f"{why}.")
+        return Response(body, status=status, content_type=PROBLEM_TYPE)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
         """Return the approvals and what they are about, annotated with `is_readable`."""

@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from mail.models import MailAccount, OutboundMessage
+from tenants.models import Role
 from tenants.scope import firm_scope
 from tests.jobs.admin.pages import messages_of, operation_url, submit
 from tests.mail.approval_kit import audited, outbound_of, person, reread, waiting
@@ -57,6 +58,23 @@ def test_a_decision_on_a_page_that_is_out_of_date_is_in_the_audit_log(
     assert reread(approval).status == "pending"
     ((act, _),) = audited(approval)
     assert act == f"approval.{decision}_refused"
+
+
+@pytest.mark.req("M-14")
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+@pytest.mark.parametrize(("role", "shared"), [(Role.VIEWER, True), (Role.OPERATOR, False)])
+def test_a_decision_of_somebody_who_may_not_decide_is_in_the_audit_log(
+    box: Mailbox, role: Role, shared: bool, decision: str
+) -> None:
+    approval, actor = waiting(box), person(box, role)
+    with firm_scope(box.firm):
+        MailAccount.objects.update(shared=shared)
+    client, address = browser(actor), operation_url(approval, decision)
+    assert client.get(address).status_code == 403
+    assert audited(approval) == []
+    assert client.post(address, {"reason": "I would like to"}).status_code == 403
+    assert reread(approval).status == "pending"
+    assert audited(approval) == [(f"approval.{decision}_refused", actor.name)]
 
 
 @pytest.mark.req("M-14")

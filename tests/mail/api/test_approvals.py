@@ -131,10 +131,23 @@ def test_it_says_that_the_message_was_gone(box: Mailbox) -> None:
     assert (shown["status"], shown["outcome"]) == ("approved", f"Canceled: {MESSAGE_GONE}")
 
 
-def test_a_viewer_decides_nothing(box: Mailbox) -> None:
-    approval = waiting(box)
-    assert Api(box, Role.VIEWER).post(f"{approval.pk}/approve/").status_code == 403
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_viewer_decides_nothing_and_the_audit_log_says_so(box: Mailbox, decision: str) -> None:
+    approval, api = waiting(box), Api(box, Role.VIEWER)
+    refused = api.post(f"{approval.pk}/{decision}/", reason="I would like to")
+    assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
+    assert refused.json()["detail"] == "This needs the role operator in the firm."
     assert reread(approval).status == "pending"
+    assert audited(approval) == [(f"approval.{decision}_refused", api.user.username)]
+
+
+def test_a_refused_decision_is_repeated_with_its_key_and_kept_once(box: Mailbox) -> None:
+    approval, api = waiting(box), Api(box, Role.VIEWER)
+    api.headers["Idempotency-Key"] = "once"
+    answers = [api.post(f"{approval.pk}/approve/") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [403, 403]
+    assert answers[0].json() == answers[1].json()
+    assert len(audited(approval)) == 1
 
 
 @pytest.mark.req("M-23")
@@ -168,3 +181,4 @@ def test_who_may_not_read_the_mailbox_sees_no_mail_and_decides_nothing(box: Mail
     assert (shown["facts"], shown["content"]) == (None, None)
     assert api.post(f"{approval.pk}/approve/").status_code == 403
     assert reread(approval).status == "pending"
+    assert audited(approval) == [("approval.approve_refused", api.user.username)]
