@@ -28,6 +28,7 @@ from tenants.scope import all_firms, firm_scope
 INVOCATION_TYPE = "agent_invocation"
 LEFT_FIRM = "The person it runs for is no longer a member of the firm"
 PERSON_INACTIVE = "The person it runs for is inactive"
+ONLY_DATE_PAST = "is past, and it is the only one: give one in the future"
 PRIVATE_PROMPT = "(private: the timetable says it to readers of the mailbox)"
 DEFAULTS: dict[str, Any] = {**timetables.DEFAULTS, "enabled": True}
 SETTINGS = ("name", "prompt", "account_id", "profile_id", *DEFAULTS)
@@ -189,12 +190,19 @@ def _set(schedule: AgentSchedule, settings: dict[str, Any], *, plans: bool) -> N
 
 
 def _pass_over(schedule: AgentSchedule) -> None:
-    """Leave out the dates that came while it was switched off: the next one is to come."""
+    """Leave out the dates that came while it was switched off: the next one is to come.
+
+    Raises:
+        AgentScheduleInvalid: its only date is past, or its dates cannot be computed.
+    """
     now = database_now()
+    if schedule.due_at is None or schedule.due_at > now:
+        return
     try:
         timetable = schedule.timetable
-        if timetable is not None and schedule.due_at is not None and schedule.due_at <= now:
-            schedule.due_at = timetable.first_after(now, anchor=schedule.due_at)
+        if timetable is None:
+            raise AgentScheduleInvalid([fault("due_at", ONLY_DATE_PAST)])
+        schedule.due_at = timetable.first_after(now, anchor=schedule.due_at)
     except TimetableInvalid as error:
         raise AgentScheduleInvalid([fault(error.field, str(error))]) from error
 

@@ -90,6 +90,18 @@ def test_bad_input_stands_beside_its_field(
     assert len(stored(AgentSchedule)) == 1
 
 
+def test_one_switched_on_too_late_says_so_beside_its_date(mailbox: Mailbox) -> None:
+    client, profile = browser_of(mailbox.firm, Role.ADMIN), make_profile(mailbox)
+    make(client, mailbox, profile.pk, enabled="")
+    with firm_scope(mailbox.firm):
+        AgentSchedule.objects.update(due_at=datetime.fromisoformat("2020-05-04T09:00:00Z"))
+    row = only(stored(AgentSchedule))
+    refused = submit(client, row, "edit", enabled="on")
+    assert refused.status_code == 400
+    assert "Is past, and it is the only one" in str(refused.context["form"].errors.get("due_at"))
+    assert now(row).enabled is False
+
+
 @pytest.mark.req("M-23")
 def test_who_may_make_and_see_one(mailbox: Mailbox, other_firm: Firm) -> None:
     profile = make_profile(mailbox)

@@ -189,6 +189,34 @@ def test_dates_that_came_while_it_was_switched_off_are_passed_over(mailbox: Mail
 
 
 @pytest.mark.req("S-02")
+def test_one_whose_only_date_is_past_is_not_switched_on_without_another(mailbox: Mailbox) -> None:
+    due_at = soon()
+    schedule = planned(mailbox, due_at, interval_seconds=None)
+    change_agent_schedule(schedule, enabled=False)
+    with frozen_time(due_at + timedelta(hours=2)):
+        with pytest.raises(AgentScheduleInvalid, match="due_at is past") as refused:
+            change_agent_schedule(schedule, enabled=True)
+        assert [one["field"] for one in refused.value.errors] == ["due_at"]
+        assert only(stored(AgentSchedule)).enabled is False
+        assert enqueue_due() == 0
+        later = due_at + timedelta(hours=3)
+        assert change_agent_schedule(schedule, enabled=True, due_at=later).due_at == later
+    with frozen_time(later):
+        assert enqueue_due() == 1
+
+
+@pytest.mark.req("S-02")
+def test_one_that_ran_on_its_only_date_may_be_switched_off_and_on(mailbox: Mailbox) -> None:
+    due_at = soon()
+    schedule = planned(mailbox, due_at, interval_seconds=None)
+    with frozen_time(due_at + timedelta(hours=2)):
+        assert enqueue_due() == 1
+        change_agent_schedule(schedule, enabled=False)
+        assert change_agent_schedule(schedule, enabled=True).due_at is None
+        assert enqueue_due() == 0
+
+
+@pytest.mark.req("S-02")
 def test_one_whose_zone_vanished_is_not_switched_on(mailbox: Mailbox) -> None:
     schedule = planned(mailbox, soon())
     change_agent_schedule(schedule, enabled=False)
