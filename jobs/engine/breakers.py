@@ -26,6 +26,9 @@ from jobs.states import BreakerState
 BATCH = 100
 # A probe that does not start within this time (it waits for a lock, a cap, a worker) is replaced.
 PROBE_TIMEOUT_SECONDS = 30.0
+# How much later than a window's longest end it may end; more means that the clock was put back. A
+# statement that waited for the row may have an earlier time than the one that began the window.
+WINDOW_MARGIN_SECONDS = 10.0
 # A breaker that has needed a probe for this long has no job left to hold back.
 IDLE_SECONDS = 86_400.0
 
@@ -231,7 +234,8 @@ def _lock_circuits(keys: Collection[BreakerKey]) -> dict[BreakerKey, Circuit]:
     rows, params = dialect.rows_sql("r", KEY_COLUMNS, sorted(keys))
     found = fetch(
         f"""
-        SELECT b.firm_id, b.job_type, b.limit_key, b.window_ends_at <= {dialect.now_sql()},
+        SELECT b.firm_id, b.job_type, b.limit_key,
+            {dialect.seconds_between_sql(dialect.now_sql(), "b.window_ends_at")},
             b.state, b.attempts, {dialect.json_text_sql("b.failures")}, b.trips, b.fingerprint,
             b.probe_job_id
         FROM jobs_circuitbreaker b
@@ -243,7 +247,7 @@ def _lock_circuits(keys: Collection[BreakerKey]) -> dict[BreakerKey, Circuit]:
         params,
     )
     circuits = {}
-    for firm_id, job_type, limit_key, window_is_over, state, attempts, failures, *last in found:
+    for firm_id, job_type, limit_key, seconds_left, state, attempts, failures, *last in found:
         trips, fingerprint, probe = last
         circuit = Circuit(
             BreakerState(state),
@@ -253,10 +257,17 @@ def _lock_circuits(keys: Collection[BreakerKey]) -> dict[BreakerKey, Circuit]:
             fingerprint,
             dialect.read_uuid(probe),
         )
-        starts_anew = circuit.state is BreakerState.CLOSED and window_is_over
+        starts_anew = circuit.state is BreakerState.CLOSED and _is_over(job_type, seconds_left)
         key = BreakerKey(firm_id, job_type, limit_key)
         circuits[key] = Circuit() if starts_anew else circuit
     return circuits
+
+
+def _is_over(job_type: str, seconds_left: float) -> bool:
+    """Say whether a window of a closed circuit is over; one that ends too late counts as over."""
+    rule = registry.breaker_of(job_type)
+    too_late = rule is not None and seconds_left > rule.window_seconds + WINDOW_MARGIN_SECONDS
+    return seconds_left <= 0 or too_late
 
 
 def _choose_probe(breaker_id: Any, last_probe: Any, key: BreakerKey) -> bool:

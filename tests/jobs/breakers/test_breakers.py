@@ -96,6 +96,30 @@ def test_counting_begins_anew_with_each_window(add):
         assert breaker().state == BreakerState.OPEN
 
 
+@pytest.mark.usefixtures("stopped_clock")
+def test_a_clock_that_is_put_back_does_not_lengthen_the_window(add):
+    add(3)
+    attempt([FAILS] * 3)
+    with later(-3600):
+        add(3)
+        attempt([FAILS] * 3)
+        assert (breaker().state, breaker().attempts) == ("closed", 3)
+    with later(-3539):
+        add(3)
+        attempt([FAILS] * 3)
+        assert (breaker().state, breaker().attempts) == ("closed", 3)
+
+
+@pytest.mark.usefixtures("stopped_clock")
+def test_a_clock_that_goes_back_by_seconds_forgets_no_failure(add):
+    add(3)
+    attempt([FAILS] * 3)
+    with later(-5):
+        add(1)
+        attempt([FAILS])
+        assert breaker().state == "open"
+
+
 def test_an_open_breaker_holds_back_the_jobs_of_its_type_and_firm_and_uses_no_attempt(
     add, other_firm
 ):
