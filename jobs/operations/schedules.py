@@ -183,20 +183,22 @@ def resume(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") 
 
     Raises:
         UnknownJob: no such schedule in scope.
-        WrongState: it is not paused, or its timetable cannot be read.
+        WrongState: it is not paused, or its timetable cannot be used; the message names the field.
     """
     row = get_for_update(Schedule, schedule)
     if row.enabled:
         raise WrongState(f"schedule {row.name} is not paused")
     now = database_now()
-    if row.next_run_at <= now:
-        # The next slot only moves forward, because an earlier one has run.
-        try:
-            row.next_run_at = row.timetable().first_after(now, anchor=row.next_run_at)
-        except TimetableInvalid as error:
-            raise WrongState(
-                f"the next run of schedule {row.name} cannot be computed: {error}"
-            ) from error
+    try:
+        # Also if the next slot is still to come, because no later one could be computed.
+        timetable = row.timetable()
+        if row.next_run_at <= now:
+            # The next slot only moves forward, because an earlier one has run.
+            row.next_run_at = timetable.first_after(now, anchor=row.next_run_at)
+    except TimetableInvalid as invalid:
+        raise WrongState(
+            f"schedule {row.name} cannot be resumed: {invalid.field}: {invalid}"
+        ) from invalid
     row.enabled, row.updated_at = True, now
     _save(row, "enabled", "next_run_at", "updated_at")
     audit("schedule.resume", row, by, reason, before={"enabled": False}, after={"enabled": True})

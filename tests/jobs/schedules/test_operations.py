@@ -204,6 +204,33 @@ def test_resuming_before_the_clock_jumped_back_runs_no_slot_again(firm: Firm) ->
         assert resume(row).next_run_at == START + 2 * HOUR
 
 
+@pytest.mark.parametrize("is_due", [False, True])
+@pytest.mark.parametrize(
+    ("stored", "why"),
+    [
+        ({"cron": "0 25 * * *"}, "cron: "),
+        ({"cron": "0 0 30 2 *"}, "cron: "),
+        ({"time_zone": "Mars/Olympus"}, "time_zone: 'Mars/Olympus' is no time zone"),
+        ({"cron": None, "interval_seconds": 10**15}, "interval_seconds: must be from 1 to"),
+    ],
+)
+def test_a_timetable_that_cannot_be_used_is_not_resumed(
+    firm: Firm, stored: dict[str, Any], why: str, is_due: bool
+) -> None:
+    row = schedule(firm, cron="0 * * * *")
+    pause(row)
+    # As an older version, or a host with other time zones, may have stored it.
+    with all_firms("test"):
+        Schedule.objects.filter(pk=row.pk).update(**stored)
+    with (
+        stopped_at(START + 2 * HOUR if is_due else START),
+        pytest.raises(WrongState, match=f"^schedule test cannot be resumed: {why}"),
+    ):
+        resume(row)
+    assert not now(row).enabled
+    assert [entry.act for entry in audited(row)] == ["schedule.create", "schedule.pause"]
+
+
 def test_a_change_of_the_timetable_begins_from_now_on(firm: Firm) -> None:
     row = schedule(firm, cron="0 3 * * *")
     with stopped_at(START + HOUR):
