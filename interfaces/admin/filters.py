@@ -10,8 +10,8 @@ from typing import Any, cast
 from django.contrib.admin import SimpleListFilter
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.text import capfirst
 from unfold.contrib.filters.admin import DropdownFilter, TextFilter
 
@@ -87,9 +87,9 @@ class SpanFilter(ChoiceFilter):
     field = "created_at"
     options = tuple((value, text) for value, (text, _) in SPANS.items())
 
-    def now(self) -> datetime:
-        """Return the end of the span."""
-        return timezone.now()
+    def now(self) -> datetime | Now:
+        """Return the end of the span, the database's time."""
+        return Now()
 
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Return the rows of the span."""

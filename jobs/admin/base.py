@@ -12,13 +12,13 @@ from uuid import UUID
 
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from interfaces.admin.base import clipped, column
 from interfaces.moments import iso
 from jobs import registry
+from jobs.admin.page_time import page_time
 from jobs.engine.redaction import Redactor, redact_secrets, redact_values
 from jobs.queries.durations import since_in_words
 from tenants.admin.base import access_in
@@ -67,7 +67,7 @@ def age(moment: datetime | None) -> SafeString | str:
     return format_html(
         '<time datetime="{0}" title="{0}">{1}</time>',
         iso(moment),
-        since_in_words(moment, timezone.now()),
+        since_in_words(moment, page_time()),
     )
 
 

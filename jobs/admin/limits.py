@@ -8,7 +8,6 @@ from django import forms
 from django.contrib import admin
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
-from django.utils import timezone
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from interfaces.admin.base import column
@@ -16,6 +15,7 @@ from interfaces.admin.operations import Operation, OperationForm, OptionalReason
 from jobs.admin.base import type_choices
 from jobs.admin.filters import JobTypeFilter
 from jobs.admin.operations import QueueOperation
+from jobs.admin.page_time import page_time
 from jobs.models import NotificationEndpoint, Pause, RateBucket, RateLimit
 from jobs.models.limits import MAX_KEY_LENGTH
 from jobs.operations import limits
@@ -149,7 +149,7 @@ def _left(limit: Any) -> str:
         return "counted for each firm"
     if limit.bucket_tokens is None:
         return _may_start(limit, limit.burst)
-    elapsed = max((timezone.now() - limit.bucket_refilled_at).total_seconds(), 0.0)
+    elapsed = max((page_time() - limit.bucket_refilled_at).total_seconds(), 0.0)
     tokens = limit.bucket_tokens + elapsed * limit.amount / limit.per_seconds
     left = int(min(tokens, limit.burst - limit.bucket_granted))
     if left > 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django import forms
 from django.contrib import admin
-from django.utils import timezone
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from interfaces.admin.base import clipped, column
@@ -13,6 +12,7 @@ from jobs.admin.base import LABELS, age, age_column, type_choices
 from jobs.admin.filters import CategoryFilter, JobTypeFilter
 from jobs.admin.limits import LimitAdmin, where
 from jobs.admin.operations import QueueOperation
+from jobs.admin.page_time import page_time
 from jobs.models import Pause
 from jobs.models.base import choices
 from jobs.models.limits import MAX_KEY_LENGTH
@@ -61,7 +61,7 @@ def subject_of(pause: Pause) -> str:
 
 
 def _pause_state(pause: Pause) -> str:
-    return "over" if pause.until is not None and pause.until <= timezone.now() else "holds"
+    return "over" if pause.until is not None and pause.until <= page_time() else "holds"
 
 
 @admin.register(Pause)

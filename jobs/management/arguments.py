@@ -6,7 +6,7 @@ import json
 import math
 from argparse import ArgumentTypeError
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from django.core.management.base import CommandParser
@@ -14,6 +14,7 @@ from django.utils.dateparse import parse_datetime
 
 from interfaces.moments import YEARS, earlier, is_in_range, read_span
 from interfaces.strict_json import without_repeats
+from jobs.engine.clock import database_now
 from jobs.queries import held_back
 from jobs.states import Category, Priority, Status
 
@@ -86,15 +87,20 @@ def moment_or_now(text: str) -> datetime | Literal["now"]:
     return "now" if text == "now" else moment(text)
 
 
-def since(text: str) -> datetime:
-    """Read a time, or a span before now such as 30m, 6h, 2d."""
+def since(text: str) -> datetime | timedelta:
+    """Read a time, or a span before now such as 30m, 6h, 2d; `begin_of` returns when that begins."""
     span = read_span(text)
     if span is None:
         return moment(text)
-    found = earlier(datetime.now(UTC), span)
-    if found is None:
+    if earlier(datetime.now(UTC), span) is None:
         raise ArgumentTypeError(f"a period that begins in {YEARS}, not {text!r}")
-    return found
+    return span
+
+
+def begin_of(since: datetime | timedelta | None) -> datetime | None:
+    """Return the time; for a span, so long before the database's time."""
+    # Not while arguments are read, when a database that cannot be used is not explained yet.
+    return database_now() - since if isinstance(since, timedelta) else since
 
 
 def json_object(text: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.core.management.base import CommandError
 
 from interfaces.commands import EXIT_USAGE, JsonCommand
-from jobs.management.arguments import Argument, argument
+from jobs.management.arguments import Argument, argument, begin_of
 from jobs.management.subcommand import Options, Result, Subcommand, subcommand
 from jobs.operations import bulk
 from jobs.operations.bulk import CANARY_SIZE, MAX_FAILURE_RATE, BulkSpec, Pace
@@ -82,7 +82,8 @@ def _spec(options: Options, filters: Mapping[str, str]) -> BulkSpec:
 
 
 def _selection(options: Options, filters: Mapping[str, str]) -> Selection:
-    chosen = {filters[name]: options[name] for name in filters}
+    values = {**options, "since": begin_of(options["since"])}
+    chosen = {filters[name]: values[name] for name in filters}
     given = {name: value for name, value in chosen.items() if value is not None}
     ways = [bool(options["ids"]), bool(given), options["all"]]
     if sum(ways) != 1:

@@ -15,11 +15,11 @@ from typing import Any
 from uuid import UUID
 
 from django.db import DatabaseError, transaction
-from django.utils import timezone
 
 from interfaces.redaction import redact
 from jobs import registry
 from jobs.engine import dialects
+from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue_for_firms
 from jobs.engine.new_job import EnqueueSpec
@@ -136,7 +136,7 @@ def set_first_slot(instance: Schedule, **_: object) -> None:
         TimetableInvalid: its cron expression, interval or zone cannot be read.
     """
     if getattr(instance, "next_run_at", None) is None:
-        instance.next_run_at = instance.timetable().first_after(timezone.now())
+        instance.next_run_at = instance.timetable().first_after(database_now())
 
 
 def slot_key(schedule: Schedule, slot: datetime) -> str:

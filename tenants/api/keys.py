@@ -17,7 +17,6 @@ from uuid import UUID
 
 from django.db.models import OuterRef, Q, Subquery
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from tenants.access import Access
 from tenants.audit import Actor, record_operation
@@ -72,8 +71,9 @@ def issue(
             role=role,
             prefix=prefix,
             key_hash=_digest(text),
-            expires_at=None if lifetime is None else timezone.now() + lifetime,
+            expires_at=None if lifetime is None else Now() + lifetime,
         )
+        row.refresh_from_db(fields=["expires_at"])
         after = _facts(row)
         record_operation(
             by, "api_key.create", firm_id=firm.pk, target=("api_key", row.pk), after=after
@@ -109,7 +109,10 @@ def find(text: str) -> Credential | None:
             .filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
             .filter(prefix=form[1], revoked_at__isnull=True)
             .filter(user__is_active=True, firm__active=True)
-            .annotate(member_role=Subquery(role_now.values("role")[:1]))
+            .annotate(
+                member_role=Subquery(role_now.values("role")[:1]),
+                used_just_now=Q(last_used_at__gte=Now() - LAST_USED_STEP),
+            )
         )
         digest = _digest(text)
         key = next((row for row in keys if hmac.compare_digest(row.key_hash, digest)), None)
@@ -165,7 +168,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _store_use(key: ApiKey) -> None:
+def _store_use(key: Any) -> None:
     """Store the time of use, to the minute: one write per request would cost too much."""
-    if key.last_used_at is None or key.last_used_at < timezone.now() - LAST_USED_STEP:
+    if not key.used_just_now:
         ApiKey.objects.filter(pk=key.pk).update(last_used_at=Now())

@@ -45,7 +45,7 @@ def _rows(options: Options) -> QuerySet[DeadLetterQueue]:
     return filter_dead_letters(
         dead_letters(),
         resolution=options["status"],
-        created_after=options["since"],
+        created_after=arguments.begin_of(options["since"]),
         **{name: options[name] for name in names},
     )
 

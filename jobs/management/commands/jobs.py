@@ -54,7 +54,7 @@ _ID = row_id("job")
 def _rows(options: Options) -> FoundJobs:
     return find_jobs(
         job_rows().prefetch_related(classes_of_last_errors()),
-        created_after=options["since"],
+        created_after=arguments.begin_of(options["since"]),
         search=options["search"],
         **{name: options[name] for name in _FILTERS},
     )

@@ -8,12 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.db.models import Model
 from django.test import Client
 from django.utils import timezone
 
+from jobs.engine.clock import database_now
 from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.cli import operator
@@ -119,6 +121,23 @@ def test_a_key_ends_after_its_days(ann: str) -> None:
     assert Api(made["key"]).get("queues/").status_code == 200
     set_columns(row, expires_at=timezone.now() - timedelta(seconds=1))
     problem(Api(made["key"]).get("queues/"), 401)
+
+
+@pytest.mark.parametrize("ahead", [-10, 10])
+def test_a_key_lasts_and_is_noted_as_used_by_the_databases_time(
+    ann: str, firm: Firm, ahead: int
+) -> None:
+    with time_machine.travel(timezone.now() + timedelta(minutes=ahead)):
+        made = command(
+            "create_api_key", ann, "--firm", "acme", "--role", "viewer", "--expires-days", "1"
+        )
+        left = only_key().expires_at - database_now()
+        assert timedelta(hours=23, minutes=59) < left <= timedelta(days=1)
+        for minutes in (0.5, 5):
+            before = database_now() - timedelta(minutes=minutes)
+            set_columns(only_key(), last_used_at=before)
+            assert Api(made["key"]).get("queues/").status_code == 200
+            assert (only_key().last_used_at > before) == (minutes > 1)
 
 
 @pytest.mark.parametrize("what", ["user", "firm", "membership", "revoked"])

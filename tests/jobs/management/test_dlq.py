@@ -8,8 +8,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import time_machine
 from django.utils import timezone
 
+from jobs.engine.clock import database_now
 from jobs.models import DeadLetterQueue, JobQueue
 from tenants.models import Firm
 from tenants.scope import all_firms
@@ -53,6 +55,29 @@ def test_cursors_walk_rows_moved_in_the_same_instant(run: Runner, firm: Firm) ->
     seen = [row["id"] for row in first["results"] + rest["results"]]
     assert rest["next"] is None
     assert (len(seen), set(seen)) == (5, rows)
+
+
+@pytest.mark.parametrize("ahead", [-10, 10])
+def test_a_span_ends_at_the_databases_time(run: Runner, firm: Firm, ahead: int) -> None:
+    for minutes in (55, 65):
+        bury(firm, moved_at=database_now() - timedelta(minutes=minutes))
+    with time_machine.travel(timezone.now() + timedelta(minutes=ahead)):
+        assert len(run("dlq", "list", "--since", "1h", "--json").json["results"]) == 1
+        assert (
+            run(
+                "dlq",
+                "bulk",
+                "discard",
+                "--since",
+                "1h",
+                "--firm",
+                "acme",
+                "--reason",
+                "old",
+                "--json",
+            ).json["count"]
+            == 1
+        )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import time_machine
 from django.db import OperationalError, connection
 
 from jobs import registry
@@ -326,3 +327,12 @@ def test_a_row_made_without_a_first_slot_gets_one(firm: Firm) -> None:
         )
     # Three o'clock may have come meanwhile.
     assert before < row.next_run_at <= datetime.now(UTC) + DAY
+
+
+@pytest.mark.parametrize("ahead", [-2 * DAY, 2 * DAY])
+def test_a_row_made_on_a_machine_with_a_wrong_clock_gets_its_slot_from_the_database(
+    firm: Firm, ahead: timedelta
+) -> None:
+    with stopped_at(START), time_machine.travel(START + ahead), all_firms("test"):
+        row = Schedule.objects.create(firm=firm, name="by hand", cron="0 3 * * *", job_type="noop")
+    assert row.next_run_at == START + 15 * HOUR
