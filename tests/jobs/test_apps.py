@@ -1,4 +1,4 @@
-"""What the app does to the process that installs it."""
+"""What the app changes in the process that installs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ print(gc.get_freeze_count(), len(gc.get_objects()))
 
 
 def test_no_collection_goes_through_what_was_imported() -> None:
-    """The objects of a bulk call set one off, and it took as long as storing 6,000 jobs."""
+    """A collection during a bulk call took as long as storing 6,000 jobs."""
     program = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The errors: their tree, and what each tells."""
+"""The errors: their class tree, and what each message says."""
 
 from __future__ import annotations
 
@@ -106,9 +106,9 @@ def test_a_wait_is_a_number_the_database_can_add(seconds: float):
 def test_a_wait_that_is_no_number_is_refused_by_name(wrong: object):
     kind = type(wrong).__name__
     with pytest.raises(TypeError, match=f"^retry_after must be a number of seconds, not {kind}$"):
-        Retryable("busy", retry_after=wrong)  # type: ignore[arg-type]  # that is what is tested
+        Retryable("busy", retry_after=wrong)  # type: ignore[arg-type]  # the wrong type is tested
     with pytest.raises(TypeError, match=f"^seconds must be a number of seconds, not {kind}$"):
-        Snooze(seconds=wrong)  # type: ignore[arg-type]  # that is what is tested
+        Snooze(seconds=wrong)  # type: ignore[arg-type]  # the wrong type is tested
     with pytest.raises(ValueError, match=r"^retry_after must be a number of at most "):
         Retryable("busy", retry_after=Decimal("NaN"))  # type: ignore[arg-type]  # that, too
 
@@ -118,11 +118,11 @@ def test_a_wait_that_is_no_number_is_refused_by_name(wrong: object):
 def test_a_snooze_until_what_is_no_time_is_refused_by_name(wrong: object):
     refused = rf"^Snooze\(until=\) takes an aware datetime, not {type(wrong).__name__}$"
     with pytest.raises(TypeError, match=refused):
-        Snooze(until=wrong)  # type: ignore[arg-type]  # that is what is tested
+        Snooze(until=wrong)  # type: ignore[arg-type]  # the wrong type is tested
 
 
 @pytest.mark.req("J-11")
 def test_values_cannot_be_changed():
     fault = Fault("name", "missing", "Field required")
     with pytest.raises(dataclasses.FrozenInstanceError):
-        fault.code = "other"  # type: ignore[misc]  # that is what is tested
+        fault.code = "other"  # type: ignore[misc]  # the assignment is tested

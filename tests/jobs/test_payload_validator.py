@@ -1,4 +1,4 @@
-"""The gate every payload passes."""
+"""The validation that every payload has to pass."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_every_fault_is_listed_whichever_check_finds_it(order):
     assert faults(wrong) == found
     wrong.pop("correlation_id")
     assert faults(wrong) == {*found, ("correlation_id", "missing")}
-    # What no encoder takes keeps the schema's from being told, and hides nothing else.
+    # A value that JSON cannot hold hides the schema's faults, but no others.
     assert faults({**wrong, "extra": {1}}) == {
         ("tenant_id", "foreign_tenant"), ("token", "secret_key"), ("extra", "wrong_type"),
     }  # fmt: skip

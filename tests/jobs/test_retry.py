@@ -1,4 +1,4 @@
-"""The arithmetic of trying again."""
+"""How long a job waits before each retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schema's own validators raise beside ValueError: a refusal that names the field."""
+"""An error other than ValueError of a schema's own validator is a refusal that names the field."""
 
 from __future__ import annotations
 
@@ -121,5 +121,7 @@ def test_what_says_nothing_of_the_payload_stays_as_it_is(
     with pytest.raises(type(error)) as raised:
         validate_payload("test.order", {**ENVELOPE, "lines": [{"currency": "EUR"}]}, firm=7)
     assert raised.value is error
-    # In a transaction that its error has ended, a second look-up would hide the first one's.
+    # The function is called once only: its error may have ended the transaction, and a second
+    # call's
+    # error would hide it.
     assert asked == ["EUR"]

@@ -1,4 +1,4 @@
-"""The closed vocabularies: statuses, categories, priorities, reasons, resolutions."""
+"""The fixed sets of words: statuses, categories, priorities, reasons, resolutions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The users of a project may have keys of any kind: jobs, operations and the audit log name them."""
+"""A project's users may have keys of any type; jobs, operations and the audit log store them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Job types for the engine's tests; each test runs on committed rows."""
+"""Job types for the engine's tests, which run on committed rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenants.models import Firm
 
 
 class WorkPayload(JobPayload):
-    """What the test's job types take."""
+    """The payload of the test's job types."""
 
     name: str = ""
     units: int = 1

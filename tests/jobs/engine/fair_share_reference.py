@@ -7,7 +7,7 @@ from fractions import Fraction
 
 
 def services(weights: Mapping[int, float], jobs: Mapping[int, int]) -> Iterator[int]:
-    """Yield whose job is next until nobody has one."""
+    """Yield the firm whose job is next, until no firm has a job left."""
     left = dict(jobs)
     credit = dict.fromkeys(left, Fraction(0))
     while any(left.values()):

@@ -1,4 +1,4 @@
-"""Lock slots: who gets one, in what order, and who gives it up."""
+"""Lock slots: which jobs get one, in what order, and when a job gives its slot up."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_the_sweep_finds_every_key_that_has_work(firm, other_firm):
         specs = [EnqueueSpec("test.locked", {"name": f"key-{n % 7}"}) for n in range(21)]
         with transaction.atomic():
             enqueue_many(specs, firm=one)
-            # As after a crash between commit and admission.
+            # The hooks are dropped, as by a crash between the commit and the admission.
             transaction.get_connection().run_on_commit.clear()
     assert locks() == []
     assert sweep() == 14
@@ -265,7 +265,7 @@ def test_several_slots_of_a_key_are_given_out_together(firm: Firm) -> None:
     ]
     insert(made)
     dispatch(dispatch_groups(made))
-    # One slot has a holder; one had one, whose time is over.
+    # Of the two slots that were taken before, one is still held, and the time of the other is over.
     assert ready() == [True] * 3 + [False] * 2
     assert {lock.slot: lock.holder_id for lock in locks()} == {
         0: f"job:{made[0].job_id}",
@@ -277,7 +277,7 @@ def test_several_slots_of_a_key_are_given_out_together(firm: Firm) -> None:
 
 @pytest.mark.parametrize("other", ["ahead", "last"])
 def test_what_is_taken_of_one_key_is_not_missing_from_another(firm: Firm, other: str) -> None:
-    """Both are admitted together: one has two slots, of which one is taken."""
+    """The sweep admits jobs of both keys together: one key has two slots, of which one is taken."""
     first, second, third = (
         NewJob(uuid7(), firm.pk, "sync", "test.work", "1.0", "{}", "c", 2, 3)._replace(
             lock_key=key, lock_limit=2
@@ -297,8 +297,8 @@ def test_what_is_taken_of_one_key_is_not_missing_from_another(firm: Firm, other:
 
 @postgresql_only
 def test_slots_are_freed_by_the_key_of_the_jobs_table(firm: Firm) -> None:
-    """However few jobs the planner believes there are: it may not read all of them for each lock."""
-    # Of a table of a few pages it rightly reads all.
+    """The statement finds the job of each lock by its primary key, not by reading all jobs."""
+    # A table of a few pages would rightly be read as a whole, so this one is larger.
     enqueue_many(
         [EnqueueSpec("test.work", lock_key=f"key {n % 50}") for n in range(2000)], firm=firm
     )

@@ -1,4 +1,4 @@
-"""Claims that go on in a long backlog: in order, without a scan, and never for long."""
+"""Claims from a long backlog continue where the last one ended: in order, and without a scan."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Worker:
         scan = kind.firms_with_work
 
         def counted(dialect, ranges, wanted, most):
-            # Whether there is anything else asks for one firm.
+            # The check whether other firms have work asks for one firm only, and is not counted.
             self.scans += most > 1
             return scan(dialect, ranges, wanted, most)
 
@@ -51,7 +51,7 @@ class Worker:
 
 @pytest.fixture
 def worker(monkeypatch) -> Worker:
-    # Nothing here is over because the machine was slow.
+    # No backlog may be over only because the machine is slow.
     monkeypatch.setattr(backlog, "BACKLOG_SECONDS", 3600.0)
     return Worker(monkeypatch)
 
@@ -68,12 +68,12 @@ def ids(claims: list[Claim]) -> list[UUID]:
 
 
 def test_full_claims_go_on_in_order_without_a_scan(firm, worker):
-    # Of one statement: all are due at the same time.
+    # One statement enqueues all, so all are due at the same time.
     expected = sorted(add_many(firm, 3 * BATCH + 120), key=lambda job_id: job_id.int)
     for number in range(3):
         assert ids(worker.claim()) == expected[number * BATCH : (number + 1) * BATCH]
     assert worker.scans == 1
-    # The claim that is not filled is the last one without a scan.
+    # The first claim that is not filled is the last one without a scan.
     assert ids(worker.claim(150)) == expected[3 * BATCH :]
     assert worker.fair_share.backlog is None
     assert worker.claim() == []

@@ -1,4 +1,4 @@
-"""Batches: jobs enqueued as one, and a job for each event, once."""
+"""Batches: jobs that are enqueued as one, with one job for each event."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ DEAD = DeadLettered(DeadReason.FATAL, FAILURE)
 
 
 class NamePayload(JobPayload):
-    """What the jobs take."""
+    """The payload of the jobs of a batch."""
 
     name: str = ""
 
@@ -91,7 +91,7 @@ def counts(batch_id: UUID) -> tuple[int, int, int, int]:
 def end(
     django_capture_on_commit_callbacks: Callable[..., Any],
 ) -> Callable[..., UUID]:
-    """Return what ends the next job, with what its worker does after the commit."""
+    """Return a function that ends the next job, and does what its worker does after the commit."""
 
     def ended(outcome: Outcome = DONE, *, name: str = "") -> UUID:
         with django_capture_on_commit_callbacks(execute=True):
@@ -134,7 +134,7 @@ def test_the_first_that_failed_and_all_over_and_completed_after_all(firm: Firm, 
     assert batch_progress(made.batch_id).state == BatchState.FAILED
     for letter in dead_letters():
         reprocess(letter.pk)
-    # It counts as pending again, which says that it runs.
+    # The reprocessed jobs count as pending again, so the batch is running again.
     assert counts(made.batch_id) == (2, 1, 0, 0)
     assert batch_progress(made.batch_id).state == BatchState.RUNNING
     for _ in range(4):
@@ -182,7 +182,7 @@ def test_a_canceled_or_deleted_one_is_over_and_not_completed(firm: Firm, deleted
 
 
 def test_the_sweep_finds_what_a_killed_worker_left(firm: Firm) -> None:
-    """The commit is all that happens: nothing of what follows it is run."""
+    """Only the commits happen: nothing that a worker does after a commit is done here."""
     made = batch(firm, "a", "b")
     finish(take(1)[0], DONE)
     finish(take(1)[0], DEAD)
@@ -331,7 +331,7 @@ def test_the_purge_keeps_it_while_one_of_its_jobs_may_be_restarted(firm: Firm, e
 
 @pytest.mark.django_db(transaction=True)
 def test_the_last_jobs_settled_at_once_lead_to_each_callback_once(firm: Firm, chaos: bool) -> None:
-    """Each round settles all jobs at the same moment, each in a transaction of its own."""
+    """Each round settles all jobs at the same moment, each in its own transaction."""
     rounds, width = (200, 8) if chaos else (8, 4)
     for number in range(rounds):
         batch(firm, *["a"] * width)

@@ -46,14 +46,14 @@ DEAD = DeadLettered(DeadReason.FATAL, FAILURE)
 
 
 class NamePayload(JobPayload):
-    """What the links take."""
+    """The payload of the jobs of a chain."""
 
     name: str = ""
 
 
 @pytest.fixture(autouse=True)
 def ran(job_types: dict[str, Any]) -> list[str]:
-    """Declare the type of the links; return the names of those that ran."""
+    """Declare the types of a chain's jobs; return the names of those that ran."""
     names: list[str] = []
 
     @job("test.link", category="sync", payload=NamePayload)

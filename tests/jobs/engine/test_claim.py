@@ -1,4 +1,4 @@
-"""Claiming: who is next, and what never is."""
+"""Claiming: which job is next, and which jobs are never claimed."""
 
 from __future__ import annotations
 

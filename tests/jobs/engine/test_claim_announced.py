@@ -1,4 +1,4 @@
-"""Claiming the job that a notification named, without a scan for what comes first."""
+"""Claiming the job that a notification names, without a scan for the jobs that come before it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("W-02")]
 
 @pytest.fixture
 def announced(firm):
-    """Return what a notification says of a job of the firm."""
+    """Return a function that makes what a notification says of a job of the firm."""
     return lambda job_id, *, priority=2, of=firm: AnnouncedJob(
         job_id, of.pk, priority, "sync", "test.work"
     )
@@ -29,7 +29,7 @@ def announced(firm):
 def claim_it(
     job: AnnouncedJob, worker_id: UUID | None = None, **names: tuple[str, ...]
 ) -> Claim | None:
-    """Claim the job as an idle worker does; None where it is not taken."""
+    """Claim the job as an idle worker does; None if it is not claimed."""
     claims = claim_announced(worker_id or new_worker(), job, **names)
     assert len(claims) < 2
     return claims[0] if claims else None

@@ -1,4 +1,4 @@
-"""Plain completions are written in one trip; whatever hangs on others takes the long way."""
+"""Plain completions are one statement; those that other jobs depend on take a longer way."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DONE = Completed({"n": 1})
 
 
 class NamePayload(JobPayload):
-    """What the tests' jobs are told apart by."""
+    """The name by which the tests tell jobs apart."""
 
     name: str
 
@@ -76,7 +76,7 @@ def test_a_batch_takes_the_short_way(add: Any, long_way: list[Claim]) -> None:
     report = settled(*held[1:], stale)
     assert report.statuses == dict.fromkeys(ids[1:], Status.COMPLETED)
     assert report.stale == [stale]
-    # Only the stale one has to be looked up.
+    # Only the job of the stale claim has to be looked up.
     assert long_way == [stale]
     assert [(one.completed, one.run_ms) for one in minutes()] == [(2, 500)]
 
@@ -89,7 +89,9 @@ def test_a_batch_is_one_statement_behind_the_wall(add: Any, long_way: list[Claim
         connection,
     ) as told:
         report = settled(*held)
-    # Captured, they go one by one in a transaction; otherwise in one message.
+    # While queries are captured, the statements are sent one by one in a transaction; otherwise
+    # they
+    # are sent in one message.
     begin, opened, written, commit = (query["sql"] for query in told.captured_queries)
     assert (begin, commit) == ("BEGIN", "COMMIT")
     assert "set_config" in opened
@@ -213,7 +215,7 @@ def test_a_result_the_database_refuses_costs_its_neighbours_nothing(
 
 
 def _spell(completed: Completed) -> str:
-    # What no database takes for JSON.
+    # No database takes the first text for JSON.
     return "{broken" if "text" in completed.result else '{"n":1}'
 
 

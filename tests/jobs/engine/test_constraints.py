@@ -1,4 +1,4 @@
-"""What the database itself refuses, whoever writes."""
+"""What the database itself refuses, whoever writes it."""
 
 from __future__ import annotations
 

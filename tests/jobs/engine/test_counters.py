@@ -1,4 +1,4 @@
-"""Counters are inserted as deltas and folded into their minutes; readers see both, once."""
+"""Counters are inserted as deltas and folded into their minutes; readers count each delta once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def figures(model: type[Any]) -> list[tuple[int, ...]]:
 
 @pytest.fixture
 def within_a_minute(transactional_db: None) -> Iterator[None]:
-    """Stop the clock: what is counted in two minutes is in two rows."""
+    """Stop the clock, because counts of two minutes would be in two rows."""
     with later(0):
         yield
 
@@ -125,7 +125,7 @@ def test_a_fold_waits_for_no_one(firm: Firm) -> None:
     fold_counters()
     note(firm)
     with ThreadPoolExecutor(1) as folder, all_firms("a caller"), transaction.atomic():
-        # As a worker of the version before does it in a caller's transaction.
+        # A worker of the previous version updates the row in its caller's transaction.
         JobMinute.objects.update(completed=7)
         assert folder.submit(folded).result(60) == 0
     assert fold_counters() == 1
@@ -168,7 +168,7 @@ def test_the_migration_back_keeps_what_was_not_folded(firm: Firm) -> None:
         note(firm, times=2)
     try:
         call_command("migrate", "jobs", "0011", verbosity=0)
-        # The model of today has columns that the table of then had not.
+        # Today's model has columns that the table of that version does not have.
         with all_firms("test"):
             stored = list(JobMinute.objects.values_list("firm_id", *WORDS))
         assert stored == [(firm.pk, 3, 0, 0, 4500, 750)]

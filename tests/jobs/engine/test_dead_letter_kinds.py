@@ -1,4 +1,4 @@
-"""A dead letter has its job's category and type, whoever opened it and whenever."""
+"""A dead letter has the category and the type of its job, whoever opened it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kinds() -> list[tuple[str | None, str | None]]:
 
 
 def open_without(firm: Firm, job_type: str, category: str = "sync") -> None:
-    """Open a dead letter as a worker of the version before does, without category and type."""
+    """Open a dead letter as the previous version does, without category and type."""
     job = JobQueueFactory(firm=firm, category=category, job_type=job_type, status="dlq")
     with firm_scope(firm):
         DeadLetterQueue.objects.create(firm=firm, original_job=job, job_series=1, reason="fatal")
@@ -35,7 +35,7 @@ def open_without(firm: Firm, job_type: str, category: str = "sync") -> None:
 
 @pytest.fixture
 def no_trigger() -> Iterator[None]:
-    """Take the trigger away."""
+    """Remove the trigger that fills in category and type."""
     made = import_module("jobs.migrations.0034_dead_letter_kinds")
     is_postgresql = connection.vendor == "postgresql"
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""One claim in, one outcome out, whatever the handler does."""
+"""Running one claim returns one outcome, whatever the handler does."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Unspeakable(Exception):
 
 @pytest.fixture
 def run(firm, job_types):
-    """Declare a type with this handler, run one job of it, and return the outcome."""
+    """Return a function that runs one job with a given handler, and returns the outcome."""
 
     def run_one(handler: Any, *, max_attempts: int = 3, **options: Any) -> Any:
         retry = RetryPolicy(max_attempts=max_attempts, base_delay_seconds=60, jitter=0)
@@ -70,7 +70,7 @@ def only_id() -> UUID:
 
 
 def take_again() -> Claim:
-    """Claim the only job once more, its earlier attempts counted."""
+    """Claim the only job once more; its earlier attempts still count."""
     change(only_id(), status="pending")
     return take_one()
 
@@ -244,7 +244,7 @@ def worker_lost_its_lease(ctx: Any) -> None:
 
 
 def canceled_meanwhile(ctx: Any) -> None:
-    # The worker has not told the handler yet.
+    # The worker has not told the handler of the cancel yet.
     cancel(ctx.job_id)
 
 
@@ -286,7 +286,7 @@ def test_its_last_attempt_exhausts_the_job(run):
     assert outcome.reason is DeadReason.EXHAUSTED
 
 
-# A LeaseLost that is not true asks nothing of the queue, as an error of another kind.
+# A LeaseLost raised while the lease stands is an ordinary failure, as any other error is.
 BESIDE = pytest.mark.parametrize("beside", [ValueError("broken"), LeaseLost("locked")], ids=repr)
 
 
@@ -391,7 +391,7 @@ def test_what_is_stored_of_a_result_is_what_the_handler_returned(firm, job_types
     enqueue("test.run", firm=firm)
     claim = take_one()
     outcome = perform(claim)
-    # Another thread of the program goes on with it.
+    # Another thread of the program may still change the object that the handler returned.
     result["list"].append({2})
     finish(claim, outcome)
     assert row(only_id()).result == {"list": [1]}

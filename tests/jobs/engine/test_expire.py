@@ -1,4 +1,4 @@
-"""Jobs whose time ran out before they started."""
+"""Jobs that expire before they start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Firms share the workers by weight, and nobody's backlog is in another's way."""
+"""Firms share the workers by weight, and no firm's backlog delays the others."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from tests.support.backlog import Server, fill, jain, make_firms
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-23")]
 
-# Light firms, and the jobs of the heavy one before them: in the suite, and in `make chaos`.
+# How many light firms there are, and how many jobs the heavy one has before them: in the suite,
+# and in `make chaos`.
 SUITE = (300, 5_000)
 CHAOS = (10_000, 300_000)
 
 
 def first_services(light: set[int], batch: int, workers: int = 1) -> dict[int, int]:
-    """Serve until every light firm was served once; return how many services each waited for."""
+    """Serve until every light firm was served once; return after how many services each was."""
     servers = [Server() for _ in range(workers)]
     first: dict[int, int] = {}
     served = 0
@@ -44,7 +45,7 @@ def test_a_light_firm_waits_for_one_visit_of_each_other_and_one_batch(chaos, bat
     fill({heavy: jobs}, age_seconds=7_200)
     fill(dict.fromkeys(light, 1))
     waits = first_services(set(light), batch, workers)
-    # Workers do not know of each other: each may serve the heavy firm once more than its share.
+    # Workers do not know of each other, so a light firm may wait for one batch of each.
     assert max(waits.values()) <= len(light) + 1 + batch * workers
 
 

@@ -1,4 +1,4 @@
-"""A worker's list of started jobs comes back as it was stored, by way of fixtures too."""
+"""A worker's list of started jobs is read back as it was stored, also from a fixture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storing jobs: what a row holds, when it is not stored, and which one stands for a key."""
+"""Storing jobs: what a row holds, when no row is stored, and which job has a key."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_a_child_knows_its_parent_unless_it_is_another_firms(firm, other_firm):
         assert enqueue("test.work", firm=other_firm).job.parent_id is None
 
 
-NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - that it has no zone is the point
+NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - the missing time zone is tested
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
@@ -226,7 +226,7 @@ ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
     ({"user": "ada"}, "user", "wrong_type"),
     ({"user": []}, "user", "wrong_type"),
     ({"user": float("inf")}, "user", "wrong_type"),
-    # Not the user 1.
+    # True must not be taken for the user whose id is 1.
     ({"user": True}, "user", "wrong_type"),
     ({"user": 1.5}, "user", "wrong_type"),
     ({"user": Decimal("1.5")}, "user", "wrong_type"),
@@ -427,12 +427,12 @@ def test_a_transaction_that_will_roll_back_takes_no_job(firm, key):
             enqueue("noop", {}, firm=firm, idempotency_key=key)
         with pytest.raises(TransactionManagementError):
             enqueue_many([spec], firm=firm)
-    # The connection is as good as before.
+    # The connection can still be used.
     assert enqueue("noop", {}, firm=firm).created
 
 
 class Replicas:
-    """Sends reads to a replica, which has not heard of anything yet."""
+    """Sends reads to a replica that does not have any rows yet."""
 
     def db_for_read(self, model: type[Any], **_: Any) -> str:
         return "replica"

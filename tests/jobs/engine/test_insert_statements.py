@@ -1,4 +1,4 @@
-"""How jobs get into the table: in how many statements, what each carries, and who is notified."""
+"""How jobs are stored: in how many statements, with what in each, and who is notified."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ OWN = ("job_id", "payload", "correlation_id", "firm", "user", "lease_token")
 
 @pytest.fixture(autouse=True)
 def nobody_notified(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the next enqueue be the first of this process."""
+    """Let the next enqueue be the first of this process, so that it notifies the others."""
     monkeypatch.setattr(wakeup, "_last_notified", {})
 
 
 @pytest.fixture
 def statements() -> Iterator[list[str]]:
-    """Collect what is asked of the database."""
+    """Collect the statements that the database gets."""
     asked: list[str] = []
 
     def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -97,13 +97,13 @@ def comparable(job: JobQueue) -> dict[str, Any]:
 @pytest.mark.req("J-01", "T-02")
 @pytest.mark.parametrize("count", [1, 3])
 def test_an_enqueue_is_one_statement_and_ends_the_rls_bypass(firm, statements, count, monkeypatch):
-    # However slow the machine is: the second enqueue is within the interval.
+    # The second enqueue is within the interval, however slow the machine is.
     monkeypatch.setattr(wakeup, "NOTIFY_INTERVAL_SECONDS", 600.0)
     for _ in range(2):
         specs = [EnqueueSpec("test.work", {"name": "x"})] * count
         assert all(result.created for result in enqueue_many(specs, firm=firm))
     assert ["INSERT INTO jobs_jobqueue" in sql for sql in statements] == [True, True]
-    # The first notifies other processes, the second comes too soon after it.
+    # The first enqueue notifies other processes; the second comes too soon after it.
     assert ["pg_notify" in sql for sql in statements] == [True, False]
     assert table_rows("SELECT current_setting('mailroom.engine', true)")[0][0] in ("", None, "off")
     assert table_rows("SELECT count(*) FROM jobs_jobqueue") == [(0,)]
@@ -133,7 +133,7 @@ def test_others_are_notified_once_there_is_something_to_claim(firm):
     with psycopg.connect(listen_conninfo(), autocommit=True) as elsewhere:
         elsewhere.execute(f"LISTEN {wakeup.CHANNEL}")
         job_id = enqueue("test.work", firm=firm, priority=1).job_id
-        # A statement that takes long notifies once more when it is committed.
+        # If the statement takes long, a second notification follows when it is committed.
         (told,) = {one.payload for one in elsewhere.notifies(timeout=60, stop_after=1)} - {"sync"}
         assert AnnouncedJob.from_text(told) == (job_id, firm.pk, 1, "sync", "test.work")
 
@@ -179,7 +179,7 @@ def test_nobody_is_notified_of_what_was_rolled_back(firm, statements):
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Store two jobs with one statement, while the next two are validated."""
+    """Make batches of two jobs: one is stored while the next is validated."""
     monkeypatch.setattr(door, "BATCH", 2)
     monkeypatch.setattr(insert, "BATCH", 2)
 
@@ -197,7 +197,7 @@ def test_of_many_some_are_stored_while_others_are_validated_and_all_in_order(fir
 @pytest.mark.parametrize("job_type", ["test.work", "test.once"])
 def test_a_key_of_a_batch_before_is_known_in_the_next(firm, small_batches, job_type):
     keys = ["a", "b", None, "a", "c", "b", None]
-    # Without a key a once-only job has that of its payload.
+    # A once-only job without a key gets its key from its payload.
     specs = [EnqueueSpec(job_type, {"name": str(n)}, idempotency_key=k) for n, k in enumerate(keys)]
     results = enqueue_many(specs, firm=firm)
     assert [result.created for result in results] == [True, True, True, False, True, False, True]
@@ -237,7 +237,8 @@ def test_what_is_refused_undoes_what_was_stored_before_it(firm, small_batches, s
 @pytest.mark.req("J-06")
 @pytest.mark.parametrize("place", [0, 3, 6])
 def test_what_the_database_refuses_undoes_the_rest(firm, small_batches, monkeypatch, place):
-    # Past the check at the door, so that only the table's own is left.
+    # The engine's own check lets this priority pass, so that only the table's constraint refuses
+    # it.
     monkeypatch.setattr(job_arguments, "PRIORITIES", (0, 9))
     specs = [EnqueueSpec("test.work", priority=9 if n == place else 1) for n in range(7)]
     with pytest.raises(IntegrityError, match="job_priority_known"):
@@ -267,7 +268,7 @@ def test_a_statement_used_over_and_over_is_prepared_where_that_is_allowed(firm):
     assert table_rows(prepared) == [(1,)]
     connection.close()
     connection.ensure_connection()
-    # As config.settings has it behind a pooler.
+    # config.settings sets this for connections behind a pooler.
     connection.connection.prepare_threshold = None
     for _ in range(10):
         enqueue("test.work", {"name": "x"}, firm=firm)

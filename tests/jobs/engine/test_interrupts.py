@@ -1,4 +1,4 @@
-"""A signal's exception amid the engine's transactions comes out as itself, and harms nothing."""
+"""A signal's exception in a transaction of the engine is raised as it is and breaks nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-05"), postgresql_only]
 
-# More than are stored in one statement, so that they take a pipeline.
+# More jobs than one statement stores, so that they are stored in a pipeline.
 MANY = 500
 
 
@@ -30,7 +30,7 @@ def enqueue_many_of(firm: Firm) -> None:
 
 
 def committing() -> bool:
-    """Return whether another session of this database is still at what the interrupt left to it."""
+    """Return whether another session of this database still runs the interrupted statement."""
     return bool(
         table_rows(
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
@@ -93,7 +93,7 @@ def test_an_interrupt_is_not_hidden_and_the_connection_is_of_use(
 
 
 def test_an_error_while_an_interrupt_is_handled_stays_one(firm: Firm) -> None:
-    """A cleanup after Ctrl-C hears of its own faults."""
+    """Errors of a cleanup after Ctrl-C are raised as what they are."""
 
     def interrupted() -> None:
         raise KeyboardInterrupt

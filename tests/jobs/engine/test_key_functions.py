@@ -1,4 +1,4 @@
-"""What a type's own functions raise at enqueue: a refusal that names the function, not the payload."""
+"""An error of a type's own function at enqueue is a refusal that names the function."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ FUNCTIONS = ("lock_key", "limit_key", "idempotency_key", "limit_units")
 
 
 class LookupPayload(JobPayload):
-    """What is looked up."""
+    """A payload with a name to look up."""
 
     name: str = ""
 
 
 def do_nothing(payload: LookupPayload, ctx: Any) -> None:
-    """Handle any of the types."""
+    """Handle a job of any of the types."""
 
 
 def declare(option: str, error: Exception | None = None) -> None:
-    """Declare a type whose function for this option raises for the name Ada."""
+    """Declare a type whose function for this option raises an error for the name Ada."""
 
     def function(payload: LookupPayload) -> Any:
         if payload.name == "Ada":

@@ -1,4 +1,4 @@
-"""A worker's row: what a repeated registration means."""
+"""A worker's row: what it means if a worker registers again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One statement that is its own transaction: when it goes past the cursors, and when it may not."""
+"""One statement that is its own transaction: when it bypasses the cursors, and when it may not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADD = "INSERT INTO alone VALUES (%s::integer)"
 
 @pytest.fixture
 def alone() -> Iterator[str]:
-    """Return the statement that adds to a table of the test's own."""
+    """Return a statement that adds to a table of the test's own."""
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE alone (number integer PRIMARY KEY)")
     yield ADD
@@ -59,7 +59,7 @@ def test_one_of_a_few_statements_is_kept_and_one_of_many_is_not() -> None:
     assert add(1) == Answer([], 1)
     kept_by_us = prepared()
     assert [name.startswith("mailroom_") for name in kept_by_us] == [True]
-    # psycopg forgets what it prepares, so that there are never too many.
+    # psycopg deallocates what it has prepared, so that there are never too many.
     assert add(2, fixed=False) == Answer([], 1)
     assert [name.startswith("mailroom_") for name in prepared() if name not in kept_by_us] == [
         False
@@ -206,7 +206,7 @@ def test_a_transaction_whose_connection_is_lost_does_not_end_as_if_it_were_store
 
 @pytest.mark.usefixtures("firm")
 def test_an_error_in_a_transaction_is_the_first_one() -> None:
-    """The caller repeats the transaction after a deadlock, or a lock that took too long."""
+    """The caller has to see a deadlock or a lock timeout, to repeat the transaction then."""
     with psycopg.connect(listen_conninfo()) as other:
         other.execute("LOCK TABLE tenants_firm IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(OperationalError) as raised:

@@ -1,4 +1,4 @@
-"""What a `default_factory` of a payload makes is made once, when the job is enqueued."""
+"""A `default_factory` of a payload is called once, when the job is enqueued."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Seen = list["ReportPayload"]
 
 
 class ReportPayload(JobPayload):
-    """Two fields whose default is another each time, and one whose is not."""
+    """Two fields whose default differs each time, and one whose default is always the same."""
 
     name: str = ""
     ticket: UUID = Field(default_factory=uuid4)

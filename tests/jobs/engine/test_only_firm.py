@@ -1,4 +1,4 @@
-"""An enqueue that names no firm: whose job it is, and what it costs to find out."""
+"""An enqueue that names no firm: which firm the job gets, and how many queries that takes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_to_find_it_takes_one_query(system_firm: Firm) -> None:
     enqueue("noop")
     with CaptureQueriesContext(connection) as asked:
         enqueue("noop")
-    # A notification, which is not due with every job, is a SELECT too.
+    # A notification is a SELECT too, and does not come with every job.
     queries = [query["sql"] for query in asked if query["sql"].startswith("SELECT")]
     about_firms = [query for query in queries if "tenants_firm" in query]
     assert len(about_firms) == 1

@@ -1,4 +1,4 @@
-"""Pending work says for each maintenance task whether there is anything to do, and is cheap to read."""
+"""Pending work says of each maintenance task whether it has anything to do; reading it is cheap."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Add = Callable[..., Any]
 
 
 def seen(**options: Any) -> PendingWork:
-    """Return what there is to do, whenever it was read, and however large the table is."""
+    """Return the pending work, without the table's size and the time at which it was read."""
     return read_pending_work(**options)._replace(pages=0, database_time=None)
 
 
@@ -133,6 +133,6 @@ def test_it_is_one_round_trip_however_much_there_is(firm: Firm) -> None:
 
     with connection.execute_wrapper(note):
         assert read_pending_work().claimable
-    # They are sent together.
+    # Both statements are sent together.
     opening, _ = asked
     assert opening.startswith("SELECT set_config")

@@ -1,4 +1,4 @@
-"""Statements that are sent in one message: what comes back, and what is left when they fail."""
+"""Statements that are sent in one message: what they return, and what is left if one fails."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_statement_is_prepared_once_for_the_same_types(
     for value in (1, 2, 2**40, 3):
         assert pipeline.run([("SELECT %s::bigint", [value])]) == [([(value,)], 1)]
     names = raw.execute("SELECT name FROM pg_prepared_statements WHERE name LIKE 'mailroom%'")
-    # A large number is of another type.
+    # A number as large as 2**40 is sent with another type.
     assert len(names.fetchall()) == 2
 
 
@@ -74,7 +74,7 @@ def test_after_a_rollback_it_is_prepared_again(
 ) -> None:
     add = "INSERT INTO kept VALUES (%s::integer)"
     pipeline.run([(add, [1])])
-    # psycopg has something of its own prepared, so it deallocates.
+    # psycopg deallocates all statements after a rollback if it has prepared one itself.
     raw.execute("SELECT 1", prepare=True)
     with raw.transaction(force_rollback=True):
         raw.execute("SELECT 1")
@@ -104,7 +104,7 @@ def test_they_are_one_transaction(raw: psycopg.Connection[Any], pipeline: Pipeli
             ]
         )
     assert kept(raw) == [1]
-    # What was prepared before the error is known, and what was not is prepared now.
+    # Statements prepared before the error are used again, and the others are prepared now.
     pipeline.run([("INSERT INTO kept VALUES (%s::integer)", [4])])
     assert kept(raw) == [1, 4]
 

@@ -1,4 +1,4 @@
-"""What who sees every firm reads is the sum over the firms, whoever wrote or deleted their rows."""
+"""The platform sums are the sums over all firms, whoever wrote or deleted the firms' rows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Sums = dict[tuple[Any, ...], tuple[int, ...]]
 
 
 def added_up(model: type[Any], keys: tuple[str, ...], numbers: tuple[str, ...]) -> Sums:
-    """Return the sums of the table's rows by these columns, but not those of nothing."""
+    """Return the sums of the table's rows by these columns, without those that are all zero."""
     sums: dict[tuple[Any, ...], Counter[str]] = {}
     for row in model._default_manager.all():
         found = sums.setdefault(tuple(getattr(row, key) for key in keys), Counter())
@@ -65,7 +65,7 @@ def added_up(model: type[Any], keys: tuple[str, ...], numbers: tuple[str, ...]) 
 
 
 def assert_sums(*, some: bool = True) -> None:
-    """Check that each table for the platform is the sum of that of the firms, without empty rows."""
+    """Check that each table of platform sums has the firms' sums, and no empty rows."""
     with all_firms("test"):
         for of_firms, of_all, keys, numbers in SUMMED:
             wanted = added_up(of_firms, keys, numbers)
@@ -75,7 +75,7 @@ def assert_sums(*, some: bool = True) -> None:
 
 
 def work(firm: Firm, *counted: str, category: str = "sync") -> None:
-    """Let the firm have settled jobs, and times of theirs."""
+    """Count these ends of the firm's jobs, and store the times of one attempt."""
     in_transaction(lambda: count([Counted(firm.pk, category, one, 1.5, 0.25) for one in counted]))
     rollups = Rollups()
     rollups.add([Measured(firm.pk, category, "noop", [1.5], [0.25], failed=False)])
@@ -104,7 +104,7 @@ def test_they_follow_folds_and_stored_times(firm: Firm, other_firm: Firm) -> Non
 def test_they_follow_whoever_changes_a_row(firm: Firm, other_firm: Firm) -> None:
     work_of_both(firm, other_firm)
     with firm_scope(firm):
-        # Not even the firm's own scope, which sees no sum, leaves it as it was.
+        # The sums follow even a change in the scope of one firm, which sees no platform sum.
         JobMinute.objects.update(completed=7)
         JobHour.objects.filter(category="sync").update(category="documents")
         JobHour.objects.create(firm=firm, minute=timezone.now(), category="sync", completed=3)
@@ -160,7 +160,7 @@ def test_folds_beside_each_other_and_beside_deletions_leave_them_right(
 
 def test_statistics_of_all_are_those_of_the_firms_together(firm: Firm, other_firm: Firm) -> None:
     work_of_both(firm, other_firm)
-    # What is not folded yet belongs to both.
+    # A delta that is not folded yet belongs to the firm's statistics and to those of all.
     in_transaction(lambda: count([Counted(other_firm.pk, "sync", "completed", 1.5, 0.25)]))
     shares = []
     for one in (firm, other_firm):
@@ -196,7 +196,7 @@ def test_a_firm_does_not_see_them(firm: Firm, other_firm: Firm) -> None:
 @pytest.mark.req("J-01")
 def test_the_migration_adds_up_what_is_there(firm: Firm, other_firm: Firm) -> None:
     with later(0):
-        # All of it within one hour.
+        # With the clock stopped, all counts are of one hour.
         work_of_both(firm, other_firm)
     try:
         call_command("migrate", "jobs", "0032", verbosity=0)

@@ -1,4 +1,4 @@
-"""Deaths: what the first, the second and the third make of a job."""
+"""Deaths: what happens to a job at the first, the second and the third."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def due_now(job_id: UUID) -> None:
 
 
 def die(held: Claim) -> Any:
-    """Let the process die in which the job ran alone."""
+    """Let the isolated process that runs the job die."""
     return finish(held, died(held, "killed by SIGSEGV", rng=Random(1)))
 
 

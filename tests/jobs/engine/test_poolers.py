@@ -1,4 +1,4 @@
-"""A pooler that gives each session to whoever comes next is told from one that keeps them."""
+"""A pooler that gives each session to any client is told from one that keeps it for a client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
 def test_others_that_give_a_session_back_in_between_do_not_hide_it(
     monkeypatch: pytest.MonkeyPatch, mode: str, changes: bool
 ) -> None:
-    """From there on the pooler gives the second client that session, and the first its own."""
+    """From the COMMIT on, the pooler gives the second client that session, the first its own."""
     looked: list[int] = []
     look = poolers._server_process
 
@@ -44,5 +44,5 @@ def test_others_that_give_a_session_back_in_between_do_not_hide_it(
         other.execute("BEGIN")
         monkeypatch.setattr(poolers, "_server_process", look_and_let_others_end)
         assert poolers.changes_sessions(url) is changes
-    # Not seen at once: the second client was given another session than the first.
+    # The first look did not tell: the second client had another session than the first.
     assert len(set(looked)) == 2

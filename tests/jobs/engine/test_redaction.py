@@ -16,7 +16,7 @@ from tests.support.databases import postgresql_only
 
 pytestmark = pytest.mark.req("J-13")
 
-# A value with quotes and lines of its own.
+# A value that contains quotes and several lines.
 LETTER = 'My "plans":\n\ndivorce.\n\nAda'
 
 # Text around a secret, and the part of it that must be gone.
@@ -261,9 +261,9 @@ def test_a_hostile_megabyte_takes_time_in_proportion(piece: str):
         return time.thread_time() - begun
 
     small = min(seconds(62_500) for _ in range(3))
-    # Sixteen times the text in sixteen times the processor's time, with room for its caches; an honest
-    # square would need 256 times.
+    # Sixteen times the text may take sixteen times the processor's time, with room for caches; if
+    # the time were quadratic, it would be 256 times.
     large = seconds(1_000_000)
     assert large < 64 * small + 0.5
-    # In proportion, too, is a look ahead of a bounded length from each place: far too long a time.
+    # A search of bounded length from each place would be in proportion too, but take far too long.
     assert large < 5

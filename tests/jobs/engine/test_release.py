@@ -1,4 +1,4 @@
-"""Giving unstarted claims back."""
+"""Giving back claims of jobs that have not started."""
 
 from __future__ import annotations
 

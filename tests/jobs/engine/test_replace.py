@@ -1,4 +1,4 @@
-"""An enqueue whose key is taken replaces the job that has not begun, or puts it off."""
+"""An enqueue whose key is taken replaces or puts off the job that has it, unless that has begun."""
 
 from __future__ import annotations
 

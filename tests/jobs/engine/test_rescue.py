@@ -1,4 +1,4 @@
-"""Rescue: what becomes of a dead worker's jobs."""
+"""Rescue: what happens to the jobs of a dead worker."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SETTLED = type(dialects.current()).up_longer_than_sql
 
 
 def after_the_lease() -> RescueReport:
-    """Rescue when every lease that is held now is over."""
+    """Rescue at a time when every lease that is held now is over."""
     with later(lease_seconds() + 1):
         return rescue(Random(1))
 
@@ -152,7 +152,7 @@ def test_of_a_worker_whose_supervisor_reports_it_only_what_was_running_pays(add)
     worker_id = new_worker()
     claims = {one.job_id: one for one in take(4, worker_id=worker_id)}
     note_running(worker_id, pack_ids(ids))
-    # Its row says that it started, long enough ago; its outcome was not stored any more.
+    # The row says that `ended` started long enough ago; only its outcome was not stored.
     mark_processing([claims[ended], claims[ran]])
 
     tokens = [claims[begun].lease_token, claims[ran].lease_token]
@@ -171,7 +171,7 @@ def test_of_a_worker_whose_supervisor_reports_it_only_what_was_running_pays(add)
     assert ends[begun] == ("rescued", "WorkerDied")
     assert not heartbeat(worker_id, 1)
     assert finish(claims[begun], Completed({})).stale == [claims[begun]]
-    # Whoever comes next finds nothing left, and removes the row.
+    # The next rescue finds no jobs left, and removes the worker's row.
     assert rescue(Random(1)) == RescueReport()
     assert workers() == []
 
@@ -408,7 +408,7 @@ def test_an_outcome_that_came_between_the_look_and_the_write_stands(add):
     held = take_started(new_worker())
 
     class Nap(Random):
-        """Drawn between the look at a job and the write to it."""
+        """Finishes the job when the jitter is drawn, between reading the job and writing to it."""
 
         def uniform(self, a: float, b: float) -> float:
             finish(held, Completed({}))

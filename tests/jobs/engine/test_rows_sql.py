@@ -1,4 +1,4 @@
-"""Values passed as a table of rows arrive in PostgreSQL as what they are."""
+"""Values that are passed to PostgreSQL as a table of rows arrive unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settling: what each outcome writes, behind the fence, all of it or nothing."""
+"""Settling: each outcome writes all of it or nothing, and only for the holder of the claim."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_the_counters_add_up_over_batches_firms_and_categories(firm, other_firm,
 
 
 def snapshot() -> tuple[Any, ...]:
-    """Return everything a settlement might touch."""
+    """Return the rows of every table that a settlement may write to."""
     tables = [*attempts(), *dead_letters(), *minutes(), *locks()]
     return tuple((type(one).__name__, one.pk) for one in tables)
 
@@ -369,7 +369,7 @@ def test_a_break_in_the_middle_leaves_nothing_behind(monkeypatch, add, verb):
 def test_one_bad_row_is_settled_alone_and_its_neighbours_as_they_ended(add):
     ids = [add() for _ in range(3)]
     held = take(3)
-    # A time that no database's calendar holds.
+    # No database can store a time that far ahead.
     bad = Snoozed(delay_seconds=1e15)
     report = settle(
         [
@@ -421,7 +421,7 @@ def test_a_start_is_told_from_when_it_was_not_from_when_it_was_written(add, outc
         settle([Settlement(held, outcome, 2.0, asked - 5)])
         took = time.monotonic() - asked
     ago = (now - row(job_id).started_at).total_seconds()
-    # SQLite keeps milliseconds.
+    # SQLite stores times in milliseconds.
     assert 7 - 0.001 <= ago <= 7 + took + 0.001
 
 

@@ -1,4 +1,4 @@
-"""Indexes that statements name keep the condition that the statements have."""
+"""The indexes that statements name have the same condition as the statements."""
 
 from __future__ import annotations
 

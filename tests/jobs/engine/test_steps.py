@@ -1,4 +1,4 @@
-"""Durable steps and progress, behind the fence; and what else a handler's `ctx` does."""
+"""Steps and progress, which only the holder of the claim can store; and the rest of `ctx`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STORABLE = (
 
 @pytest.fixture
 def late_and_current(add) -> tuple[JobContext, JobContext]:
-    """Return what an old and the present holder of one job work with."""
+    """Return the contexts of an old holder and of the present holder of one job."""
     add()
     late = take_one()
     finish(late, Released("taken away"))
@@ -74,7 +74,7 @@ def test_it_is_kept_when_a_step_started_and_when_it_finished(late_and_current, m
     (step,) = rows(JobStep)
     assert before <= step.finished_at <= database_now()
     assert step.finished_at - step.started_at == timedelta(seconds=90.5)
-    # Found again, it keeps both.
+    # If the stored step is found, both times stay.
     ctx.step("charge", dict)
     assert rows(JobStep) == [step]
     assert rows(JobStep)[0].started_at == step.started_at
@@ -127,7 +127,7 @@ def test_a_step_returns_the_first_time_what_it_returns_on_every_replay(
     _, ctx = late_and_current
     first, replayed = ctx.step("once", lambda: result), ctx.step("once", lambda: "other")
     assert first == stored
-    # Types, signs of zero and the order of keys are part of it.
+    # `repr` compares types, the signs of zeros and the order of keys, too.
     assert repr(first) == repr(replayed)
 
 
@@ -212,7 +212,7 @@ def test_steps_have_names_of_their_own(late_and_current):
 
 
 def test_of_one_step_taken_twice_at_once_the_first_result_stays(late_and_current):
-    # Two tasks of a coroutine, or two threads, take it: neither finds a result.
+    # The inner call is a second task or thread, which takes the step while the first one runs it.
     _, ctx = late_and_current
     first = []
 

@@ -1,4 +1,4 @@
-"""A plan that was made while the table of jobs was small is made anew once the table has grown."""
+"""Workers analyze a table of jobs that has grown, so that plans for a small one are replaced."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ BACKLOG = 4_000
 
 
 def read_by_scans() -> int:
-    """Return how many rows of the table were read without an index, ever."""
-    # This connection's own counts are in the view after the statement that follows.
+    """Return how many rows of the table were ever read without an index."""
+    # The view has this connection's own counts from the second statement on.
     table_rows("SELECT pg_stat_force_next_flush()::text")
     table_rows("SELECT 1")
     ((rows,),) = table_rows(
@@ -44,7 +44,7 @@ def read_by_scans() -> int:
 
 
 def work_through(jobs: int) -> int:
-    """Claim and complete so many jobs; return how many rows were read without an index."""
+    """Claim and complete `jobs` jobs; return how many rows were read without an index."""
     before = read_by_scans()
     claims = claim(new_worker(), jobs, FairShare())
     report = settle([Settlement(one, Completed({}, "{}"), 0.001) for one in claims])
@@ -53,19 +53,19 @@ def work_through(jobs: int) -> int:
 
 
 def forget_statistics() -> None:
-    """Leave the table empty, and let the planner believe that it stays so."""
+    """Empty the table, and analyze it, so that the planner takes it for small."""
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE jobs_jobqueue CASCADE")
         cursor.execute("ANALYZE jobs_jobqueue")
 
 
 def burst(firm: Firm) -> None:
-    """Enqueue so many jobs that no plan for a small table serves them."""
+    """Enqueue so many jobs that plans for a small table are slow."""
     enqueue_many([EnqueueSpec("test.work")] * BACKLOG, firm=firm)
 
 
 def pages() -> int:
-    """Return the size of the table, as workers are told."""
+    """Return the size of the table as workers read it."""
     return read_pending_work(claims=False).pages
 
 
@@ -84,7 +84,7 @@ def test_the_plans_of_an_empty_table_do_not_last(firm: Firm) -> None:
     work_through(1)
     assert not watch.has_outgrown(pages())
     burst(firm)
-    assert work_through(10) > BACKLOG, "the plans are good already: nothing is shown"
+    assert work_through(10) > BACKLOG, "the plans are good already, so the test shows nothing"
     assert watch.has_outgrown(pages())
     watch.analyze()
     assert not watch.has_outgrown(pages())
@@ -148,7 +148,7 @@ def test_a_table_that_another_session_keeps_is_analyzed_later(firm: Firm) -> Non
     watch.has_outgrown(pages())
     burst(firm)
     with psycopg.connect(database_url()) as other:
-        # As the build of an index does.
+        # The build of an index takes this lock.
         other.execute("LOCK TABLE jobs_jobqueue IN SHARE UPDATE EXCLUSIVE MODE")
         watch.analyze()
         assert watch.has_outgrown(pages())

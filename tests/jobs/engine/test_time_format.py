@@ -1,4 +1,4 @@
-"""Times are read whatever DateStyle the server, or the role, sets."""
+"""Times are read whatever DateStyle the server or the role sets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def test_a_job_is_enqueued_claimed_and_shown(add: Callable[..., Any], style: str
             job_id = add()
             assert take_one().job_id == job_id
             assert row(job_id).claimed_at is not None
-            # Only how times are written: which of two numbers is the month stays as it was.
+            # The setting changes only how times are written, not the order of day and month in
+            # input.
             ((now,),) = table_rows("SELECT current_setting('datestyle')")
             assert now.startswith("ISO")
         finally:

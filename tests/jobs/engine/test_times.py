@@ -1,4 +1,4 @@
-"""Times that are stored can be read, compared and claimed; all others are refused by name."""
+"""Times that are stored can be read, compared and claimed; other times are refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that stand for their job for a period, whether it is over or not."""
+"""Keys that stay taken for a period, whether their job is over or not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOUR = 3600
 
 @pytest.fixture
 def once_an_hour(job_types: dict[str, Any]) -> None:
-    """Declare a type whose payload stands for its job."""
+    """Declare a type whose payload is the key, for an hour."""
     job("test.hourly", category="sync", payload=WorkPayload, unique_for=timedelta(hours=1))(
         lambda payload, ctx: None
     )

@@ -28,7 +28,7 @@ RACERS = 6
 
 
 def shown() -> list[str]:
-    """Return the keys of the locks that the lists show as held."""
+    """Return the keys of the locks that lists show as held."""
     with all_firms("test"):
         return sorted(lock.lock_key for lock in held_locks())
 

@@ -18,7 +18,7 @@ WEIGHTS = st.sampled_from([0.01, 0.1, 0.25, 0.3, 0.5, 1, 1, 1, 1.5, 2, 3, 7.25, 
 
 
 class Workload:
-    """Firms with jobs, and a claim that sees them as the database would show them."""
+    """Firms with jobs, and a claim that sees them as the database returns them."""
 
     def __init__(self, weights: dict[int, float], jobs: dict[int, int]) -> None:
         self.weights = weights
@@ -77,7 +77,7 @@ def test_while_all_have_work_each_is_served_by_its_weight(workload, limit, servi
     for one, other in combinations(workload.weights, 2):
         rounds = served[one] / workload.weights[one]
         rounds_of_other = served[other] / workload.weights[other]
-        # A round ahead at most, and what is saved for the next job.
+        # A firm may be one round ahead, and may have saved a part of its next job.
         room = 1 + 1 / workload.weights[one] + 1 / workload.weights[other]
         assert abs(rounds - rounds_of_other) <= room + 1e-6
 

@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind: each is refused by name, and the error says what to pass."""
+"""Arguments of the wrong type: each is refused by name, and the error says what to pass."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_a_span_is_a_timedelta_or_a_number(firm: Firm, name: str, wrong: Any) ->
 
 
 class Nowhere(tzinfo):
-    """A zone that knows no offset, as the base class allows."""
+    """A zone without an offset, which the base class allows."""
 
     def utcoffset(self, moment: datetime | None) -> timedelta | None:
         return None
