@@ -12,9 +12,9 @@ from tests.support.databases import database_url
 
 @pytest.fixture(scope="module")
 def isolated_memory_mb(django_db_setup: None) -> Iterator[int]:
-    """Let isolated processes of this process know the tests' job types; return what they may eat.
+    """Let isolated processes find the tests' job types; return their memory limit in MB.
 
-    It is less than the hungry job asks for.
+    The limit is less than the hungry job asks for.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DJANGO_SETTINGS_MODULE", "tests.support.worker_settings")

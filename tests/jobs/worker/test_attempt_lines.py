@@ -1,4 +1,4 @@
-"""Every attempt is one line with the same fields, however it ends, and is counted once."""
+"""Every attempt is logged as one line with the same fields, however it ends, and counted once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Lines = list[Mapping[str, Any]]
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
-    """Return a list that grows with every attempt that ends."""
+    """Return a list of the attempts that have ended."""
     heard: Lines = []
     monkeypatch.setattr(events, "_subscribers", defaultdict(list))
     subscribe(Event.ATTEMPT_FINISHED, heard.append)
@@ -62,7 +62,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
 
 @pytest.fixture
 def stale(lines: Lines) -> Lines:
-    """Return a list that grows with every outcome that comes too late."""
+    """Return a list of the outcomes that came too late."""
     heard: Lines = []
     subscribe(Event.ATTEMPT_STALE, heard.append)
     return heard
@@ -136,7 +136,7 @@ def test_an_attempt_that_ended_with_its_worker(
 
     late_before = sample("mailroom_stale_attempts_total", category=claim.category)
     end(claim, Completed({}))
-    assert len(lines) == 1, "the attempt was logged before"
+    assert len(lines) == 1, "the rescue has logged the attempt already"
     assert [one["job_id"] for one in stale] == [str(claim.job_id)]
     assert stale[0].keys() == FIELDS
     assert sample("mailroom_stale_attempts_total", category=claim.category) == late_before + 1

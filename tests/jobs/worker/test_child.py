@@ -50,7 +50,7 @@ def test_the_exit_code_of_a_forked_process_is_known_from_its_end_on(code: int) -
     wait_until(lambda: process.poll() is not None, "its end")
 
     assert [process.poll(), process.poll()] == [code, code]
-    # Its number may belong to another process by now.
+    # Another process may have this process id by now.
     process.send_signal(signal.SIGKILL)
 
 

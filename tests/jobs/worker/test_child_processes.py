@@ -1,4 +1,4 @@
-"""Processes that a handler starts: they take signals as those of any other program do."""
+"""Processes that a handler starts react to signals as they would in any other program."""
 
 from __future__ import annotations
 

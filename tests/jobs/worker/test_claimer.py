@@ -34,7 +34,7 @@ def announcement(job_id: UUID, firm: Firm, priority: int) -> str:
 
 
 def new_claimer(threads: int, *, categories: tuple[str, ...] = ()) -> tuple[Claimer, Listener]:
-    """Return the claimer of an idle worker with that many threads, and what wakes it."""
+    """Return the claimer of an idle worker with that many threads, and its listener."""
     state = SharedState()
     state.lease.worker_id = new_worker()
     completer, listener = Completer(state), Listener(state)
@@ -55,7 +55,7 @@ def test_an_announced_job_comes_first_while_a_thread_is_left(
     listener.hear(announcement(ids["announced"], firm, 3))
     assert [one.job_id for one in claims.claim(1)] == [ids[first]]
     assert listener.take_announced() is None
-    # What comes before it is next.
+    # The next claim takes the other job.
     (second,) = set(ids.values()) - {ids[first]}
     assert [one.job_id for one in claims.claim(1)] == [second]
     assert claims.claimed == 2
@@ -93,7 +93,8 @@ def test_an_idle_worker_starts_what_is_enqueued_without_a_scan(
     monkeypatch.setattr(claimer, "claim", lambda *_, **__: [])
     with working(worker_loop(burst=False, poll_seconds=30)):
         wait_until(listeners, "the worker to listen")
-        # What is enqueued right after a notification, as the worker's own schedules are, has none.
+        # A job has no notification right after another, such as one for the worker's own schedules,
+        # so more than one job is enqueued.
         job_ids: list[UUID] = []
 
         def one_is_completed() -> bool:

@@ -1,4 +1,4 @@
-"""Outcomes are stored in batches, at once where somebody may wait, and published in order."""
+"""Outcomes are stored in batches, at once if somebody may wait for them, and published in order."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ pytestmark = [
     pytest.mark.req("W-02", "J-20"),
 ]
 
-# Longer than the test may take, so that waiting fails it.
+# No test lasts this long, so a test that waits for it fails.
 FOR_EVER = 600.0
 
 
 class KeyPayload(JobPayload):
-    """Whose lock the job needs."""
+    """The key of the lock that the job needs."""
 
     key: str
 
@@ -53,7 +53,7 @@ def keyed_type(job_types: dict[str, JobType]) -> None:
 def busy(
     firm: Firm, job_types: dict[str, JobType], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[WorkerLoop]:
-    """Run a worker that collects outcomes for ever, as one of its handlers does not end."""
+    """Run a worker that collects outcomes for ever, because one of its handlers does not end."""
     monkeypatch.setattr(completer, "COLLECT_FROM", 1)
     monkeypatch.setattr(completer, "COLLECT_SECONDS", FOR_EVER)
     started, may_end = threading.Event(), threading.Event()
@@ -142,7 +142,7 @@ def test_a_waiting_group_goes_on_beside_other_work(
 
 
 class Slow:
-    """Publishes when it may, and remembers what it published."""
+    """Publishes a batch when the test allows it, and remembers what it has published."""
 
     def __init__(self) -> None:
         self.published: list[Any] = []

@@ -1,4 +1,4 @@
-"""`async def` handlers: many at once on one event loop, each with its own context and its own end."""
+"""`async def` handlers: many run on one event loop, each with its own context and its own end."""
 
 from __future__ import annotations
 
@@ -233,9 +233,9 @@ def test_a_handler_that_blocks_the_loop_ends_its_worker_and_alone_is_to_blame(
     freed = threading.Event()
 
     async def block(payload: NumberPayload, ctx: JobContext) -> None:
-        # Not before: on a busy machine the loop may stand still while somebody else is at it.
+        # Set only here: on a busy machine another handler may block the loop for a moment.
         monkeypatch.setattr(eventloop, "BLOCKED_CHECKS", 5)
-        # In a task of its own, which still counts as the handler's.
+        # The time of a task that a handler creates counts as the handler's.
         await asyncio.create_task(_wait_for(freed))
 
     async def asynchronous(payload: NumberPayload, ctx: JobContext) -> None:
@@ -254,7 +254,8 @@ def test_a_handler_that_blocks_the_loop_ends_its_worker_and_alone_is_to_blame(
     idle = loop._pool.wait_until_idle
 
     def wait_until_idle(seconds: float) -> bool:
-        # The grace is over for those on the loop, not for the one that is about to end.
+        # The grace is over for the handlers on the loop, not for the ordinary one, which is about
+        # to end.
         wait_until(lambda: row(threaded).status == Status.COMPLETED, "the end of the ordinary one")
         return idle(seconds)
 

@@ -1,4 +1,4 @@
-"""What a worker claimed ahead goes back when it would wait: pauses and the like reach it, others run it."""
+"""Claimed jobs that would wait go back, so that a pause holds them or another worker runs them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WARM_UP_JOBS = 300
 
 
 def warm(queue: Scenario, fleet: Fleet, *, workers: int, concurrency: int) -> None:
-    """Start workers and let each of them know short jobs."""
+    """Start workers, and let each of them run many short jobs."""
     for _ in range(workers):
         fleet.start("--concurrency", str(concurrency)).wait_until_started()
         queue.add(WARM_UP_JOBS)
@@ -49,7 +49,8 @@ def cancel_claimed(jobs: list[UUID]) -> list[UUID]:
 def test_jobs_that_turn_out_slow_are_shared_among_workers(queue: Scenario, fleet: Fleet) -> None:
     warm(queue, fleet, workers=2, concurrency=3)
 
-    # Enough that the other worker may begin seconds late on a busy machine; few enough to be claimed at once.
+    # Enough jobs for the other worker to begin seconds late on a busy machine, but few enough to be
+    # claimed at once.
     slow = queue.add(180, seconds=0.2)
     queue.wait_until_settled(slow)
 
@@ -72,7 +73,7 @@ def test_a_critical_job_begins_before_what_was_claimed_ahead(
     queue.wait_until_started(critical)
 
     (start,) = queue.journal.starts(job_id=critical)
-    # Two threads begin three jobs a second each.
+    # Each of the two threads begins about three jobs a second.
     assert sum(added_at < one.at < start.at for one in queue.journal.starts()) <= 12
 
 
@@ -80,7 +81,7 @@ def test_a_canceled_job_that_was_claimed_ahead_does_not_begin(
     queue: Scenario, fleet: Fleet
 ) -> None:
     ahead = claim_ahead(queue, fleet, keeps=False)
-    # What was claimed may be back already, and is claimed again a moment later.
+    # The jobs may have been given back just now; then they are claimed again a moment later.
     claimed = wait_until(lambda: cancel_claimed(ahead.behind), "a cancel that meets a claim")
 
     wait_until(lambda: not queue.statuses(ahead.behind).keys() & IN_FLIGHT, "what waits to go back")
@@ -103,7 +104,7 @@ def test_a_pause_reaches_what_was_claimed_ahead(queue: Scenario, fleet: Fleet) -
     before = starts_by_process(queue, slow).total()
     wait_until(lambda: not queue.statuses(slow).keys() & IN_FLIGHT, "what waits to go back")
 
-    # Two threads begin three jobs a second each.
+    # Each of the two threads begins about three jobs a second.
     assert starts_by_process(queue, slow).total() - before <= 12
     assert queue.statuses(slow)[Status.PENDING] >= 50
 

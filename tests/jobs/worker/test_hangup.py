@@ -1,4 +1,4 @@
-"""SIGHUP, as of a terminal that goes away: a worker ends in order, unless it was told to ignore it."""
+"""SIGHUP, which a closing terminal sends, ends a worker in order unless the worker ignores it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_hangup_of_its_group_ends_it_in_order_however_often_it_comes(
 
     worker.tell_group(number)
     worker.wait_for("worker.stopping")
-    # As a session does that ends, and a service manager with SendSIGHUP.
+    # A session that ends sends SIGHUP to both, and so does a service manager with SendSIGHUP.
     for _ in range(3):
         worker.tell_group(signal.SIGHUP)
         wait_until(lambda: not _hangup_is_pending(worker), "the supervisor took the group's")

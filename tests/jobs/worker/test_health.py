@@ -33,7 +33,7 @@ class Probe:
         self._port = port
 
     def __call__(self, path: str) -> tuple[int, str]:
-        """Return status and body; (0, "") where nobody listens."""
+        """Return status and body; (0, "") if nobody listens."""
         asking = HTTPConnection("127.0.0.1", self._port, timeout=10)
         try:
             asking.request("GET", path)
@@ -47,7 +47,7 @@ class Probe:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Return a port reserved for the worker: this socket is bound to it but does not listen."""
+    """Return a port for the worker; a socket is bound to it so that no other program gets it."""
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
@@ -56,13 +56,13 @@ def port() -> Iterator[int]:
 
 @pytest.fixture
 def ready() -> list[bool]:
-    """Return what the worker of `probe` reports; the last entry counts."""
+    """Return a list whose last entry says whether the worker of `probe` is ready."""
     return [True]
 
 
 @pytest.fixture
 def probe(ready: list[bool]) -> Iterator[Probe]:
-    """Serve the probes of a worker that is `ready`."""
+    """Return a probe of a health server that reports what `ready` says."""
     server = serve_health("127.0.0.1", 0, lambda: ready[-1])
     try:
         yield Probe(int(server.server_address[1]))

@@ -1,4 +1,4 @@
-"""A worker's row says who it is and what it does; it goes when the worker does."""
+"""A worker's row says who the worker is and what it does; it is deleted when the worker ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hint leads to one look for work, and to one more a moment later."""
+"""A hint makes the worker look for work at once, and once more a moment later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def test_a_hint_that_came_before_a_look_leads_to_none_but_the_second_one(
     listener.wake()
     listener.take_hint()
 
-    # Jobs that were enqueued just after the notification came without one.
+    # The second look finds jobs that were enqueued without a notification right after the first
+    # one.
     assert listener.wait(LONG_SECONDS)
     listener.take_hint()
     assert not listener.wait(0.01)
@@ -41,7 +42,7 @@ def test_a_hint_that_comes_during_a_look_is_not_lost(listener: Listener) -> None
     listener.wake()
 
     assert listener.wait(LONG_SECONDS)
-    assert listener.wait(LONG_SECONDS), "it is there until somebody looks"
+    assert listener.wait(LONG_SECONDS), "the hint stays until the worker looks"
 
 
 def test_without_a_hint_the_wait_ends_in_time(listener: Listener) -> None:

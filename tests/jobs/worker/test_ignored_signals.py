@@ -1,4 +1,4 @@
-"""SIGUSR1 and SIGUSR2, as of a rule of logrotate that is meant for other servers: nothing ends."""
+"""SIGUSR1 and SIGUSR2, which a rule of logrotate for other servers may send, end no process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process in which a quarantined job runs alone, as its worker sees it."""
+"""The isolated process in which a quarantined job runs, as its worker sees it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ Outcomes = st.one_of(
 
 @pytest.fixture(scope="module")
 def isolation(isolated_memory_mb: int) -> Iterator[IsolatedProcesses]:
-    """Return isolated processes, which the tests of this module share."""
+    """Return the isolated processes, which the tests of this module share."""
     isolation = IsolatedProcesses()
     yield isolation
     isolation.end_idle(0)
@@ -81,7 +81,7 @@ def isolation(isolated_memory_mb: int) -> Iterator[IsolatedProcesses]:
 
 @pytest.fixture
 def owner(transactional_db: None, system_firm: Firm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the claims be of a firm that there is: processes look for it."""
+    """Make the claims' firm one that exists, because isolated processes look it up."""
     monkeypatch.setitem(OWNER, "firm_id", system_firm.pk)
 
 
@@ -94,12 +94,12 @@ def process(isolation: IsolatedProcesses, owner: None) -> Iterator[IsolatedProce
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
-    """Return what the handlers of the test write down."""
+    """Return the journal into which the test's handlers write."""
     return Journal(tmp_path / "journal")
 
 
 def claimed(job_type: str, **payload: Any) -> Claim:
-    """Return a claim of a job that is in no table."""
+    """Return a claim of a job that has no row."""
     envelope = {
         "tenant_id": OWNER["firm_id"],
         "version": "1.0",
@@ -140,7 +140,7 @@ FURTHER: dict[str, Any] = {
 
 
 def run_aside(runner: ProcessRunner) -> Callable[[], Outcome]:
-    """Run on a thread; the answer waits for the outcome."""
+    """Run the claim on a thread; return a function that waits for the outcome."""
     outcomes: list[Outcome] = []
     thread = threading.Thread(target=lambda: outcomes.append(runner.run()))
     thread.start()
@@ -175,7 +175,7 @@ def test_a_claim_arrives_as_it_was() -> None:
     [b"", b"\xff", b"[]", b'{"outcome": "Nothing"}', b'{"outcome": "Retry", "fields": {}}'],
 )
 def test_a_damaged_answer_is_refused(answer: bytes) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - of whichever kind
+    with pytest.raises(ValueError):  # noqa: PT011 - any subclass will do
         decode_outcome(answer)
 
 

@@ -16,9 +16,9 @@ from tests.support.workers import Fleet
 pytestmark = [pytest.mark.processes, pytest.mark.req("W-02")]
 
 RARELY_SECONDS = 30
-# Long before the next poll, which comes a little later than asked for; much for a busy machine.
+# Much less than the time to the next poll, but enough for a busy machine.
 AT_ONCE_SECONDS = 20.0
-# From one enqueue to the next: within and beyond the pause between two notifications.
+# Pauses between enqueues, shorter and longer than the least pause between two notifications.
 GAPS_SECONDS = (0.0, 0.005, 0.015, 0.03, 0.1)
 
 

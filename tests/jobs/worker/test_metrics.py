@@ -21,7 +21,7 @@ pytestmark = pytest.mark.req("W-07", "O-05")
 
 
 def scraped(prefix: str) -> list[str]:
-    """Return the samples of the web process whose names begin so."""
+    """Return the samples of the web process whose names begin with `prefix`."""
     text = Client().get(reverse("metrics")).content.decode()
     return [line for line in text.splitlines() if line.startswith(prefix)]
 

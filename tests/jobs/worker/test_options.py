@@ -1,4 +1,4 @@
-"""`--burst`, `--max-jobs` and the filters: what a worker takes on, and when it ends by itself."""
+"""`--burst`, `--max-jobs` and the filters: which jobs a worker takes and when it ends by itself."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def test_max_jobs_takes_that_many_and_no_more(queue: Scenario, fleet: Fleet) -> 
 def test_what_is_given_back_is_none_of_max_jobs(queue: Scenario, fleet: Fleet) -> None:
     ids = queue.add(4, seconds=1.0)
     for job_id in ids:
-        # Of these one runs at a time, and the others cannot wait for it.
+        # One quarantined job runs at a time, and the others are given back because they would wait.
         change(job_id, deaths=QUARANTINE_DEATHS)
 
     worker = fleet.start("--max-jobs", "3", "--concurrency", "2")
 
     assert worker.wait_for_exit(90) == 0
     assert queue.statuses(ids) == {Status.COMPLETED: 3, Status.PENDING: 1}
-    assert [one for job_id in ids for one in queue.attempts(job_id)], "none was given back"
+    assert [one for job_id in ids for one in queue.attempts(job_id)], "no job was given back"
 
 
 def test_the_last_of_max_jobs_may_take_longer_than_the_grace(queue: Scenario, fleet: Fleet) -> None:

@@ -1,4 +1,4 @@
-"""A worker whose output leads nowhere works all the same."""
+"""A worker whose output goes nowhere works nevertheless."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.processes
 @pytest.mark.parametrize("options", ["", "--json"], ids=["words", "json"])
 def test_a_worker_that_cannot_print_works(queue: Scenario, redirection: str, options: str) -> None:
     queue.add(2)
-    # The worker's own exit code, where it is not the last of a pipe.
+    # With `pipefail` the exit code is the worker's, also in a pipe.
     script = (
         f"set -o pipefail; {sys.executable} manage.py runworker --burst {options} {redirection}"
     )

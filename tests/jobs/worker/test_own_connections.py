@@ -1,4 +1,4 @@
-"""The worker's own threads keep a connection to SQLite's file; handlers do not."""
+"""On SQLite the worker's own threads keep their connections; the threads of handlers do not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [
 
 
 def is_kept(refresh: Callable[[], None], before: Callable[[], None] = lambda: None) -> bool:
-    """Say whether a thread has the same connection after `refresh`, and again after `before`."""
+    """Say whether a thread still has the same connection after `before` and `refresh`."""
 
     def work() -> bool:
         connection.ensure_connection()
@@ -55,7 +55,7 @@ def test_one_whose_file_was_replaced_or_removed_is_replaced(replaced: bool, tmp_
         other.touch()
 
     def move() -> None:
-        # To this thread it is as if its own file had become this one.
+        # For this thread, that is as if its file had been replaced or removed.
         connection.settings_dict = {**connection.settings_dict, "NAME": str(other)}
 
     assert not is_kept(refresh_own_connection, move)

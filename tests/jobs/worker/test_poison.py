@@ -1,4 +1,4 @@
-"""A job that kills its workers ends as a dead letter; those beside it complete."""
+"""A job that kills its workers becomes a dead letter; the jobs that run beside it complete."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support.workers import Fleet
 pytestmark = [pytest.mark.processes, pytest.mark.req("J-15")]
 
 WAYS_TO_DIE = ("exit", "segfault", "memory", "killed")
-# Poisonous jobs and innocent ones: in the suite, and in `make chaos`.
+# How many poisonous jobs there are, and how many innocent ones: in the suite, and in `make chaos`.
 SUITE = (1, 20)
 CHAOS = (20, 1_000)
 INNOCENT_SECONDS = 0.05
-# Short, but a busy machine must not make its workers look dead.
+# Short, but long enough that no worker looks dead on a busy machine.
 LEASE_SECONDS = 2.0
-# Of address space, less than the hungry job asks for.
+# Of address space; less than the hungry job asks for.
 MEMORY_MB = "1024"
 
 
@@ -66,7 +66,7 @@ def test_poison_that_is_reprocessed_starts_alone_again(queue: Scenario, fleet: F
     (poison,) = [queue.add_deadly("killed")]
     worker = fleet.start("--concurrency", "3", supervised=True, lease_seconds=LEASE_SECONDS)
     queue.wait_until_settled()
-    # After the second death it ran in a process of its own.
+    # After its second death the job ran in an isolated process, so only two workers were replaced.
     assert len(worker.events("worker.started")) == 3
     neighbours = queue.add(8, seconds=0.5)
     queue.wait_until_started(neighbours[0])

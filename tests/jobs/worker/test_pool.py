@@ -1,4 +1,4 @@
-"""Short jobs are handed over in batches; a slow one among them delays no other."""
+"""Threads take short jobs in batches; a slow job in a batch does not delay the others."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ pytestmark = [
 
 SHORT_JOBS = 300
 SHORT_SECONDS = 0.0005
-# So many of the longer ones run at once where nothing takes their threads.
+# This many of the longer jobs run at once if short jobs take no thread from them.
 AT_ONCE = 6
 
 
 class NumberPayload(JobPayload):
-    """Which job of a batch it is."""
+    """The number of the job in its batch."""
 
     number: int
 
@@ -77,7 +77,7 @@ def test_what_waits_behind_a_slow_job_goes_back_where_no_other_thread_is_free(fi
     def wait_for(job_ids: list[UUID], status: Status) -> None:
         wait_until(lambda: all(row(job_id).status == status for job_id in job_ids), status.value)
 
-    # Nothing but the worker itself wakes it.
+    # No poll comes in time, so only the worker's own threads wake it.
     with working(worker_loop(concurrency=1, burst=False, poll_seconds=120)):
         wait_for(add(*range(SHORT_JOBS)), Status.COMPLETED)
         slow, *others = add(*range(SHORT_JOBS, SHORT_JOBS + 5))
@@ -91,7 +91,7 @@ def test_short_jobs_run_on_few_threads_and_several_at_a_time(
 ) -> None:
     sizes: list[int] = []
     batch = pool.Batch
-    # Where the machine itself stands still, no job is taken for a slow one.
+    # No job is taken for a slow one because the machine stood still.
     monkeypatch.setattr(pool, "STALLED_SECONDS", 30.0)
     observe = PrefetchPolicy.observe
     monkeypatch.setattr(
@@ -114,9 +114,10 @@ def test_short_jobs_run_on_few_threads_and_several_at_a_time(
     def add() -> None:
         enqueue_many([EnqueueSpec("test.short", {"number": 1})] * SHORT_JOBS, firm=firm)
 
-    # Nothing but the worker itself wakes it.
+    # No poll comes in time, so only the worker's own threads wake it.
     with working(worker_loop(concurrency=20, burst=False, poll_seconds=120)):
-        # The first of them are run one by one: nobody knows yet how short they are.
+        # The first jobs run one by one, because the worker does not know yet that the type is
+        # short.
         add()
         wait_until(lambda: not unfinished(), "the end of the first")
         sizes.clear()
@@ -154,7 +155,7 @@ def test_short_jobs_between_longer_ones_take_no_thread_from_these(firm: Firm) ->
         most = 0
 
         def kept_busy() -> bool:
-            # On a busy machine it takes many until so many happen to run at once.
+            # On a busy machine it may take many jobs until that many of them run at once.
             if len(unfinished()) < 80:
                 enqueue_many(mixed * 80, firm=firm)
             return most >= AT_ONCE

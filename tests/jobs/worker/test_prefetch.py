@@ -1,4 +1,4 @@
-"""How much is claimed ahead, and the buffer in which claims wait for a thread."""
+"""How many jobs are claimed ahead, and the buffer in which claims wait for a thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def claims(firm: Firm) -> list[Claim]:
 
 @pytest.fixture
 def policy() -> PrefetchPolicy:
-    """Return a policy that has seen short jobs only."""
+    """Return a policy that has seen only short jobs."""
     seen = PrefetchPolicy()
     seen.observe("noop", 0.0001)
     return seen
@@ -105,7 +105,7 @@ def test_what_has_waited_for_too_long_goes_back(claims: list[Claim], policy: Pre
     assert [claim.job_id for claim in overdue] == [
         claim.job_id for claim in (*claims[:4], claims[5])
     ]
-    assert (buffer.ordinary, buffer.quarantined) == (0, 1), "a process is starting for one"
+    assert (buffer.ordinary, buffer.quarantined) == (0, 1), "quarantined jobs stay for a process"
 
 
 def test_what_would_wait_for_too_long_behind_slow_jobs_goes_back_at_once(
@@ -121,7 +121,7 @@ def test_what_would_wait_for_too_long_behind_slow_jobs_goes_back_at_once(
 
 def test_one_slow_job_among_short_ones_sends_none_back(claims: list[Claim], policy: PrefetchPolicy):
     now = claims[0].claimed_at
-    # However long ago: the worker may have had nothing to claim since.
+    # The last short job ended long ago, because the worker may have had nothing to claim since.
     policy.observe("noop", 0.0001, now - 29.9)
     policy.observe_running("noop", now - 30.0, now)
     assert filled(*claims).take_overdue(policy, now, threads=1, kept=0) == []
@@ -143,9 +143,9 @@ def wanted(policy: PrefetchPolicy, *, free: int, buffered: int = 0, threads: int
 def test_only_short_jobs_are_claimed_ahead():
     policy = PrefetchPolicy()
     policy.observe("noop", 0.00001)
-    assert wanted(PrefetchPolicy(), free=4) == 4, "nothing is known yet"
+    assert wanted(PrefetchPolicy(), free=4) == 4, "no job has been observed yet"
     assert wanted(policy, free=0) == LARGEST_PREFETCH
-    assert wanted(policy, free=10, buffered=LARGEST_PREFETCH * 2 // 3) == 0, "there are enough"
+    assert wanted(policy, free=10, buffered=LARGEST_PREFETCH * 2 // 3) == 0, "enough are buffered"
     for _ in range(50):
         policy.observe("slow", 0.2)
     assert wanted(policy, free=4) == 4
@@ -159,7 +159,7 @@ def test_only_short_jobs_are_claimed_ahead():
 def test_as_much_is_claimed_ahead_as_takes_a_tenth_of_a_second(run_seconds: float, ahead: int):
     policy = PrefetchPolicy()
     policy.observe("noop", run_seconds)
-    # Of the first two one thread runs at a time, of the others all ten.
+    # Jobs of the first two durations run on one thread at a time, the others on all ten.
     assert wanted(policy, free=0) == pytest.approx(ahead, abs=1)
 
 
@@ -179,4 +179,4 @@ def test_large_payloads_are_claimed_ahead_by_their_size(
     policy.observe_payloads([claim._replace(payload="x" * 250_000) for claim in claims])
     assert 0 < wanted(policy, free=4) < 40
     policy.observe_payloads(claims)
-    assert wanted(policy, free=4) < 100, "what was large may come again"
+    assert wanted(policy, free=4) < 100, "large payloads may come again"

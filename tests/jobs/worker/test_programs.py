@@ -1,4 +1,4 @@
-"""A program of one's own that runs `runworker`, in place of manage.py."""
+"""A program of the user's own may call `runworker`, in place of manage.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.workers import environment_of_workers
 
 pytestmark = pytest.mark.req("W-01")
 
-# The arguments are not those of the process's own command line.
+# The worker gets arguments that differ from the process's own command line.
 PROGRAM = """
 import sys
 from django.core.management import execute_from_command_line

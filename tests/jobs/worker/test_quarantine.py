@@ -1,4 +1,4 @@
-"""Jobs of which two workers died run in quarantine: each alone, in a process of its own."""
+"""Quarantined jobs, which have two deaths, run alone, each in an isolated process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
 
 
 def quarantined(queue: Scenario, **options: object) -> UUID:
-    """Enqueue a job of which two workers died."""
+    """Enqueue a job that has two deaths."""
     (job_id,) = queue.add(**options)  # type: ignore[arg-type]  # as in `add`
     change(job_id, deaths=QUARANTINE_DEATHS)
     return job_id
@@ -71,13 +71,13 @@ def test_what_finds_no_process_stays_in_the_queue_until_there_is_one(
     monkeypatch.setattr(worker, "GIVE_BACK_SECONDS", 0.0)
     gate = queue.gate()
     alone = [quarantined(queue, gate=gate) for _ in range(8)]
-    # Nobody polls in time: what is left has to be claimed when a process becomes free.
+    # No poll comes in time, so the rest has to be claimed when a process becomes free.
     with working(worker_loop(concurrency=4, burst=False, poll_seconds=600)):
         wait_until(lambda: len(queue.journal.starts()) == 3, "three processes run a job each")
-        # Claims before that may have taken more.
+        # The first claims may have taken more of these jobs, which are then given back.
         wait_until(lambda: queue.statuses(alone)[Status.PENDING] == 5, "the others are back")
         before = [one for job_id in alone for one in queue.attempts(job_id)]
-        # Each of these is claimed behind all that wait.
+        # Each of these jobs is claimed although the quarantined ones wait in front of it.
         for _ in range(20):
             queue.wait_until_settled(queue.add())
         assert [one for job_id in alone for one in queue.attempts(job_id)] == before

@@ -1,4 +1,4 @@
-"""Real workers that are asked to claim nothing, to drain, or to stop."""
+"""Workers that an operator asks to claim nothing, to drain or to stop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_quiet_worker_claims_nothing_until_it_is_resumed(queue: Scenario, flee
     workers.quiet(worker)
     process.wait_for("worker.asked")
     first, second = queue.add(2)
-    # It reads its request with each heartbeat: the next one has passed when it was written.
+    # The worker reads the request with each heartbeat, so it has read it before it writes the next.
     beat = Worker.objects.get().heartbeat_at
     wait_until(lambda: Worker.objects.get().heartbeat_at > beat, "a heartbeat")
     assert {queue.row(job).status for job in (first, second)} == {Status.PENDING}
@@ -46,7 +46,7 @@ def test_a_drained_process_finishes_what_it_runs_and_is_not_replaced(
     other = Worker.objects.exclude(pid=start.pid).get()
     workers.drain(drained)
     parent.wait_for("worker.stopping")
-    # No grace is over for it: its job goes on.
+    # A drain has no grace period: the job goes on beyond the next heartbeat.
     beat = Worker.objects.get(pk=drained.pk).heartbeat_at
     wait_until(lambda: Worker.objects.get(pk=drained.pk).heartbeat_at > beat, "a heartbeat")
     assert queue.row(slow).status in {Status.CLAIMED, Status.PROCESSING}

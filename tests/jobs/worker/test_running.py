@@ -1,4 +1,4 @@
-"""Handlers that take too long, or that somebody asks to stop."""
+"""Handlers that take too long, or whose job is canceled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ONCE = RetryPolicy(max_attempts=1)
 
 
 class EmptyPayload(JobPayload):
-    """Nothing but the envelope."""
+    """A payload without fields of its own."""
 
 
 def declare(handler: Any, name: str = "test.long", **options: Any) -> None:
@@ -86,7 +86,7 @@ def test_a_timeout_does_not_wait_for_the_database(
 
 @pytest.mark.req("J-14", "J-19")
 def test_a_transaction_that_outlasts_the_timeout_writes_nothing(firm: Firm) -> None:
-    # On SQLite it keeps everybody else from writing, the worker's own threads too.
+    # On SQLite an open transaction keeps all other threads from writing, also the worker's own.
     def slow(payload: EmptyPayload, ctx: JobContext) -> None:
         with ctx.transaction():
             Firm.objects.filter(pk=ctx.firm_id).update(name="too late")
@@ -97,7 +97,7 @@ def test_a_transaction_that_outlasts_the_timeout_writes_nothing(firm: Firm) -> N
 
     worker_loop(concurrency=1).run()
 
-    # It may still wait for its turn to write.
+    # The heartbeat's thread may still wait until it can write.
     threads = threading.enumerate
     wait_until(lambda: all(one.name != "heartbeat" for one in threads()), "the heartbeat to end")
     assert (row(job_id).status, row(job_id).last_error) == (
@@ -178,12 +178,12 @@ def test_a_handler_that_swallows_everything_keeps_its_lock_and_costs_no_other_it
         while not freed.is_set():
             try:
                 time.sleep(0.001)
-            except BaseException:  # noqa: BLE001 - that is how it refuses
+            except BaseException:  # noqa: BLE001 - the handler refuses to end
                 continue
 
     def brief(payload: EmptyPayload, ctx: JobContext) -> None:
         wait_until(loop.state.stuck.is_set, "the worker to notice")
-        # While it drains, the stuck handler still holds its key.
+        # While the worker drains, the stuck handler still holds its lock.
         assert len(locks()) == 1
         seen.set()
 
@@ -201,7 +201,7 @@ def test_a_handler_that_swallows_everything_keeps_its_lock_and_costs_no_other_it
     idle = loop._pool.wait_until_idle
 
     def wait_until_idle(seconds: float) -> bool:
-        # The grace is over for the one that goes on, not for the one that is about to end.
+        # The grace is over for the job that goes on, not for the brief one, which is about to end.
         wait_until(lambda: row(finishes).status == Status.COMPLETED, "the end of the brief one")
         return idle(seconds)
 

@@ -1,4 +1,4 @@
-"""What a worker process writes into its running slots, and its supervisor reads."""
+"""What a worker process writes into its running slots, and what its supervisor reads there."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_supervisor_sees_what_each_thread_runs_and_whose_claims_these_are() 
     assert supervisor.running == [8, 2**62]
 
     worker.end_in_order()
-    assert (supervisor.worker_id, supervisor.running) == (None, [8, 2**62]), "what is stuck"
+    assert (supervisor.worker_id, supervisor.running) == (None, [8, 2**62]), "stuck jobs stay"
     supervisor.clear()
     assert (supervisor.worker_id, supervisor.running) == (None, [])
 

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: what runs may finish, the rest goes back, and no attempt is lost."""
+"""SIGTERM and SIGINT: running jobs may finish, others are given back, and no attempt is lost."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
 
 pytestmark = [pytest.mark.processes, pytest.mark.req("W-03", "J-11")]
 
-# After the grace period, to write what is left, and to leave: much for a busy machine, and much less
-# than the grace or the poll that a worker has no need to wait for.
+# How long a worker may take after the grace to write the last outcomes and to exit: enough for a
+# busy machine, and much less than a grace or a poll, for which it need not wait.
 MARGIN_SECONDS = 20.0
 LONG_SECONDS = "60"
 
@@ -42,7 +42,7 @@ def test_running_jobs_finish_and_unstarted_ones_are_given_back(
     assert {job.attempts for job in left} == {0}
     assert not Worker.objects.exists()
     told = ahead.worker.events("job.attempt_finished")
-    assert len({line["job_id"] for line in told}) == len(told), "an attempt is one line"
+    assert len({line["job_id"] for line in told}) == len(told), "each attempt is logged once"
     released = {line["job_id"] for line in told if line["outcome"] == "released"}
     assert released == {
         str(job_id)
@@ -63,7 +63,7 @@ def test_a_job_longer_than_the_grace_is_released_with_its_attempt(
     ahead.worker.tell(signal.SIGTERM)
 
     assert ahead.worker.wait_for_exit(1 + MARGIN_SECONDS) == 0
-    # Also those in the batch of the long one that never started.
+    # The jobs in the long job's batch that never started are released, too.
     assert queue.statuses(ahead.jobs) == {Status.PENDING: len(ahead.jobs)}
     assert {queue.row(job_id).attempts for job_id in ahead.jobs} == {0}
     assert [one.end for one in queue.attempts(ahead.blocking)] == [AttemptEnd.RELEASED]
@@ -88,7 +88,8 @@ def test_a_second_signal_ends_the_worker_at_once(queue: Scenario, fleet: Fleet) 
     worker.tell(signal.SIGTERM)
 
     assert worker.wait_for_exit(MARGIN_SECONDS) != 0
-    # The lease does the rest, and counts the attempt: nobody knows how far it got.
+    # The job is rescued after the lease, and its attempt counts, because nobody knows how far it
+    # got.
     gate.open()
     fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
     queue.wait_until_settled()
@@ -109,7 +110,7 @@ def test_a_signal_to_the_process_group_is_one_signal_however_often_it_comes(
 
     for _ in range(4):
         if also_to_the_parent:
-            # As `timeout` does.
+            # The command `timeout` sends the signal to both.
             worker.tell(number)
         worker.tell_group(number)
         time.sleep(0.2)
@@ -149,7 +150,7 @@ def test_a_signal_to_all_its_processes_leaves_isolated_ones_their_time(
     worker = fleet.start(supervised=True)
     queue.wait_until_started(job_id)
 
-    # As systemd does: they are a group of their own.
+    # systemd signals every process; isolated processes form groups of their own.
     for one in psutil.Process(worker.session).children(recursive=True):
         one.send_signal(number)
     worker.tell(number)

@@ -1,4 +1,4 @@
-"""A handler that holds the interpreter's lock: nothing else in its process can run meanwhile."""
+"""A handler that holds the interpreter's lock, so that no other thread of its process can run."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_its_process_is_killed_when_its_timeout_is_over(
 
 @pytest.fixture
 def child() -> Any:
-    """Return a child that runs a job, as its supervisor sees it."""
+    """Return a child process that runs a job, as its supervisor sees it."""
     slots = RunningSlots.private(2)
     slots.name_worker(uuid4())
     return SimpleNamespace(slots=slots, silent_seconds=0.0)
@@ -131,7 +131,7 @@ def test_one_that_is_silent_is_killed_when_its_job_is_overdue(child: Any) -> Non
     child.slots.begin(1, time.monotonic() - INTERRUPT_SECONDS - 1)
     assert reason(child) == "job_overdue"
     child.silent_seconds = 0.0
-    assert reason(child) == "", "it can still interrupt its handler, or end in order"
+    assert reason(child) == "", "the process can still end its handler or itself"
     child.slots.begin(1, time.monotonic() - 1000)
     assert reason(child) == "job_overdue"
     child.slots.end()

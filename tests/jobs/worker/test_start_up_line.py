@@ -1,4 +1,4 @@
-"""The line that `runworker` prints when it starts: for people, and as JSON."""
+"""The line that `runworker` prints when it starts: as text, and as JSON."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_a_worker_that_lost_a_thread_ends_and_claims_nothing_more(
     assert broken["where"].endswith(f", fail (test_state.py:{fail.__code__.co_firstlineno + 1})")
     assert "nobody foresaw" not in str(broken)
     assert not loop.is_ready()
-    # Its row stays until its lease ends and others rescue its jobs.
+    # The row stays until the lease ends and another worker rescues its jobs.
     held = [UUID(str(row.id)) for row in Worker.objects.all()]
     assert held == [loop.state.worker_id]
 
@@ -67,7 +67,7 @@ def test_a_worker_whose_first_heartbeat_is_cut_off_begins_with_the_next_at_once(
 
     worker_loop().run()
 
-    # Long before the next one would have been due.
+    # The next heartbeat came long before it would have been due.
     assert time.monotonic() - begun_at < lease_seconds() / HEARTBEATS_PER_LEASE / 2
     assert len(beats) == 2
 
@@ -80,7 +80,7 @@ def test_a_heartbeat_under_way_does_not_bring_back_the_row_of_a_worker_that_ends
 
     def slow_heartbeat(worker_id: UUID, rss_bytes: int) -> bool:
         under_way.set()
-        # Its statement reaches the database as late as that of the end can.
+        # This heartbeat reaches the database just after the end of the worker's row.
         with suppress(AssertionError):
             wait_until(lambda: not Worker.objects.exists(), "the end of the row", timeout=1)
         return send_heartbeat(worker_id, rss_bytes)

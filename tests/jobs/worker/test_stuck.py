@@ -1,4 +1,4 @@
-"""A handler that nothing can stop ends with its process, which is replaced."""
+"""A handler that nothing else can stop ends with its process, and that is replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker process that is killed: its supervisor knows what ran, and only that is counted."""
+"""A killed worker process: its supervisor knows which jobs ran, and only these count a death."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from tests.support.workers import LONG_LEASE_SECONDS, SHORT_LEASE_SECONDS, Fleet
 
 pytestmark = [pytest.mark.processes, pytest.mark.req("J-14", "J-15", "J-13")]
 
-# Long before the lease is over, which nobody has to wait for.
+# Much less than the lease, because nobody has to wait for its end.
 BACK_SECONDS = LONG_LEASE_SECONDS / 4
-# How many kills, among how many short jobs, and after how long what was claimed is back at most: in the
-# suite, which runs on busy machines, and in `make chaos`.
+# How many kills, among how many short jobs, and after how many seconds at most the claimed jobs are
+# back: in the suite, which runs on busy machines, and in `make chaos`.
 SUITE = (1, 1_000, BACK_SECONDS)
 CHAOS = (20, 20_000, 2.0)
 CONCURRENCY = 4
 JOB_SECONDS = 0.002
-# Of the jobs that count as running, so many may be about to write their first line, or have just
-# written their last. Of a single kill this says nothing: it may meet all threads there.
+# This share of the jobs that count as running may be just before their first line in the journal,
+# or just after their last. The share of a single kill may be larger: all threads may be there.
 EDGE_SHARE = 0.25
 
 
@@ -52,7 +52,7 @@ def in_flight_of(worker_id: UUID) -> int:
 
 
 def kill_child(worker_pid: int) -> tuple[UUID, float]:
-    """Kill the worker process; return its worker's id and after how long its jobs were back."""
+    """Kill the worker process; return its worker's id and the seconds until its jobs were back."""
     worker = Worker.objects.get(pid=worker_pid, dead_at=None)
     os.kill(worker_pid, signal.SIGKILL)
     killed_at = time.monotonic()
@@ -65,7 +65,7 @@ def count_lines(path: Path) -> int:
 
 
 def kill_amid_short_jobs(queue: Scenario, fleet: Fleet, jobs: int, back_seconds: float) -> int:
-    """Kill a worker process once; return of how many counted jobs nobody can say that they ran."""
+    """Kill a worker process; return how many of the charged jobs were not seen running."""
     queue.add(jobs, job_type="process.default", seconds=JOB_SECONDS)
     fleet.start("--concurrency", str(CONCURRENCY), supervised=True)
     wait_until(lambda: count_lines(queue.journal.path) > jobs // 2, "a part of them", timeout=300)
@@ -79,12 +79,12 @@ def kill_amid_short_jobs(queue: Scenario, fleet: Fleet, jobs: int, back_seconds:
     ended = {UUID(one.job_id) for one in before if one.what == "end"}
     last = {one.thread: UUID(one.job_id) for one in before if one.what == "start"}
     counted = charged()
-    # A thread counts for one job: the one it was at, or the one it was about to begin.
+    # Each thread counts for one job: the one that it ran or was about to run.
     assert len(counted) <= CONCURRENCY
     assert counted & begun.keys() <= set(last.values())
     for job_id in counted:
         assert (queue.row(job_id).attempts, queue.row(job_id).deaths) == (1, 1)
-        # The backoff of the default policy is a minute.
+        # Otherwise the job would wait for the backoff of the default policy, which is a minute.
         change(job_id, scheduled_at=database_now())
     queue.wait_until_settled(timeout=300)
     fleet.stop()
@@ -97,7 +97,7 @@ def kill_amid_short_jobs(queue: Scenario, fleet: Fleet, jobs: int, back_seconds:
 
 
 def start_over(queue: Scenario) -> None:
-    """Forget the jobs that are done."""
+    """Forget the jobs of the last kill."""
     empty_used_tables()
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM test_transition")
@@ -132,7 +132,7 @@ def test_jobs_claimed_ahead_of_a_killed_process_are_back_at_once_and_lose_nothin
     assert charged() == {ahead.blocking}
     ahead.gate.open()
     queue.wait_until_settled()
-    # Its row goes with the next look for dead workers.
+    # The next rescue removes the worker's row.
     wait_until(lambda: not Worker.objects.filter(pk=worker_id).exists(), "the end of its row")
     fleet.stop()
     assert {queue.row(job_id).deaths for job_id in ahead.behind} == {0}

@@ -1,4 +1,4 @@
-"""The parent of the worker processes: restarts those that died, and takes its children with it."""
+"""The supervisor restarts worker processes that died, and takes its children with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.req("W-01", "W-04")]
 
 
 def living_pids() -> set[int]:
-    """Return the processes of registered workers that have not ended."""
+    """Return the process ids of registered workers that have not ended."""
     return {pid for pid in Worker.objects.values_list("pid", flat=True) if is_alive(pid)}
 
 
@@ -40,7 +40,7 @@ def has_database_open(pid: int) -> bool:
     if connection.vendor == "sqlite":
         name = str(connection.settings_dict["NAME"])
         return any(one.path.startswith(name) for one in process.open_files())
-    # One socket leads to the sidecar.
+    # The supervisor has one socket, to the sidecar.
     return len(process.net_connections("all")) > 1
 
 
@@ -92,12 +92,12 @@ def test_workers_end_with_their_parent(queue: Scenario, fleet: Fleet) -> None:
 
 
 def test_a_worker_that_is_loading_ends_with_its_parent(queue: Scenario, fleet: Fleet) -> None:
-    # A forked one has nothing to load.
+    # A forked worker would have nothing to load, so this one is not forked.
     parent = fleet.start(supervised=True, AT_START="thread")
     process = psutil.Process(parent.session)
 
     def worker() -> psutil.Process | None:
-        # The sidecar has the parent's own command line.
+        # The sidecar has the supervisor's own command line.
         return next((one for one in process.children() if "--child" in one.cmdline()), None)
 
     child = wait_until(worker, "the worker's process")

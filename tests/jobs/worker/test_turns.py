@@ -1,4 +1,4 @@
-"""Turns between the thread that runs short jobs and the worker's own threads."""
+"""Turns between threads that run short jobs and the worker's own threads."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_turn_that_lasts_too_long_keeps_nobody_waiting() -> None:
             assert not turn.in_batch
             may_end.set()
             slow.join(30)
-            # Its end was not the end of this turn.
+            # The end of the slow turn did not end the turn that is under way.
             with on_a_thread(lambda: turn.working().__enter__()):
                 wait_until(lambda: len(turn._waiting) == 1, "another to ask")
 
@@ -117,7 +117,7 @@ def test_who_waits_for_the_database_lets_others_have_their_turns() -> None:
         with on_a_thread(ask):
             wait_until(_waits_for_a_lock, "the thread to wait for the database")
             with turn.running_batch():
-                # The answer is there, and waits for the end of the batch.
+                # The database answers now, but the thread waits for the end of the batch.
                 cursor.execute("SELECT pg_advisory_unlock(4711)")
                 wait_until(lambda: len(turn._waiting) == 1, "the thread to ask for its turn")
                 assert answers == []
@@ -148,7 +148,7 @@ def test_errors_and_broken_connections_are_found_while_waiting() -> None:
                 found.extend(len(text) for text in cursor.fetchone())
             with pytest.raises(OperationalError), connection.cursor() as cursor:
                 cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        # Whoever comes next has the turn.
+        # The turn is free again for the next thread.
         with turn.working():
             found.append("free")
 
@@ -174,7 +174,7 @@ def test_a_wait_that_has_an_end_ends() -> None:
 
 
 class NumberPayload(JobPayload):
-    """Which job of a batch it is."""
+    """The number of the job in its batch."""
 
     number: int
 
@@ -196,7 +196,7 @@ def test_batches_of_short_jobs_run_in_turns(firm: Firm) -> None:
             wait_until(lambda last=last: row(last).status == Status.COMPLETED, "the jobs")
     assert len(in_turn) == 600
     assert any(in_turn)
-    # The first of its type runs alone: nobody knows how long it takes.
+    # The first job of a type runs alone, because nobody knows how long it takes.
     assert not in_turn[0]
     assert not loop.state.turns.in_batch
 
