@@ -1,4 +1,4 @@
-"""A running job of the test's own type, and the threads beside the event loop put away."""
+"""A running job of a type of the tests, and a loop whose threads end with each test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.queue_kit import take_one
 
 
 class NamePayload(JobPayload):
-    """What the test's job types take."""
+    """The payload of the test's job types."""
 
     name: str = ""
 
@@ -51,18 +51,18 @@ def claim(firm: Firm) -> Claim:
 
 @pytest.fixture
 def signals() -> Signals:
-    """Return what the worker could tell the handler."""
+    """Return the signals by which a worker tells the handler of a cancel or of a lost lease."""
     return Signals()
 
 
 @pytest.fixture
 def ctx(claim: Claim, signals: Signals) -> JobContext:
-    """Return what the handler of that job works with."""
+    """Return the context of that job's handler."""
     return JobContext(claim, signals)
 
 
 @pytest.fixture
 def run() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
-    """Run a coroutine on a loop of its own; the threads beside it are gone after the test."""
+    """Return a function that runs a coroutine on a loop whose threads end with the test."""
     yield asyncio.run
     DATABASE_THREADS.shutdown()

@@ -1,4 +1,4 @@
-"""The twins for `async def` handlers do as their namesakes, and keep the event loop turning."""
+"""The methods for `async def` handlers do what their namesakes do, without blocking the loop."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_function_of_the_wrong_kind_is_refused(ctx: JobContext, run: Run) -> N
     with pytest.raises(TypeError, match="plain function"):
         run(ctx.run_in_transaction(work))
     with pytest.raises(TypeError, match="astep"):
-        ctx.step("a", work)  # type: ignore[unused-coroutine]  # that is the mistake
+        ctx.step("a", work)  # type: ignore[unused-coroutine]  # the missing `await` is tested
     assert run(ctx.astep("a", lambda: work(0))) == 1
     assert row(ctx.job_id).status == "claimed"
 

@@ -1,4 +1,4 @@
-"""What a handler leaves open on its connection is found without a query, and rolled back."""
+"""What a handler leaves open on its connection is found without a query and rolled back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Run = Callable[[Handler], Outcome]
 
 @pytest.fixture
 def run(firm: Firm, job_types: dict[str, Any]) -> Run:
-    """Run a handler as a job of its own."""
+    """Return a function that runs a handler as a job."""
 
     def run(handler: Handler) -> Outcome:
         job("test.leaver", category="sync", payload=NamePayload)(handler)
@@ -50,7 +50,7 @@ def begin() -> None:
 
 
 def write(firm: Firm) -> None:
-    # Without the manager, which would open a transaction of its own.
+    # The model's manager would open a transaction of its own.
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SELECT set_config('mailroom.firms', 'all', true)")

@@ -1,4 +1,4 @@
-"""Subscribers hear of events and cannot disturb whoever emits them."""
+"""Subscribers are told of events, and cannot disturb the code that emits them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobs.execution.events import Event, emit, subscribe
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the log lines to come, where nobody else listens."""
+    """Return the list of the lines that are logged from now on; no event has subscribers."""
     written: list[tuple[str, Mapping[str, Any]]] = []
 
     def log(event: str, fields: Mapping[str, Any], *, problem: bool) -> None:

@@ -1,4 +1,4 @@
-"""A job that runs once, when all the children it was promised to are settled."""
+"""A fan-in is enqueued once, when all of its members are settled."""
 
 from __future__ import annotations
 
@@ -324,7 +324,7 @@ def test_a_keyed_follower_is_admitted(ctx: JobContext) -> None:
 
 
 def test_fan_ins_may_be_nested(firm: Firm, job_types: Any) -> None:
-    """A follower fans out itself: the whole tree settles, each follower once."""
+    """Followers have children and followers of their own; each follower runs once."""
 
     @job("test.tree", category="sync", payload=NamePayload)
     def grow(payload: NamePayload, ctx: JobContext) -> None:
@@ -356,7 +356,7 @@ def test_a_parent_is_not_purged_while_its_children_are_awaited(
 
 @committed
 def test_the_last_two_children_settled_at_once_fire_exactly_once(firm: Firm, chaos: bool) -> None:
-    """Each round settles all children at the same moment, each in a transaction of its own."""
+    """Each round settles all children at the same moment, each in its own transaction."""
     rounds, width = (200, 8) if chaos else (12, 4)
     for _ in range(rounds):
         enqueue("test.parent", firm=firm)

@@ -1,4 +1,4 @@
-"""What a monitor and the log learn of an attempt, and what they must not."""
+"""What monitoring and the log are told of an attempt, and what they must not be told."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BODY, SECRET = "canary of a mail's text", "canary-of-a-token-0123456789"
 
 
 class Mail(JobPayload):
-    """A mail, which no payload of ours holds."""
+    """A payload that contains a mail, which no payload of Mailroom does."""
 
     body: str
     end: str
@@ -41,7 +41,7 @@ class Mail(JobPayload):
 
 @pytest.fixture
 def types(job_types: dict[str, JobType]) -> None:
-    """Declare a type that fails as it is told."""
+    """Declare a type whose jobs end as their payload says."""
 
     @job("test.mail", category="sync", payload=Mail)
     def mail(payload: Mail, ctx: Any) -> None:
@@ -56,7 +56,7 @@ def types(job_types: dict[str, JobType]) -> None:
 
 
 class Kept(Transport):
-    """Keeps what would be sent."""
+    """Keeps the events that would be sent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Kept(Transport):
 
 @pytest.fixture
 def sentry() -> Iterator[Kept]:
-    """Set Sentry up as its users do, with its integrations of Django and of logging."""
+    """Set up Sentry as its users do, with its integrations for Django and logging."""
     kept = Kept()
     with sentry_sdk.new_scope() as scope:
         client = sentry_sdk.Client(dsn="https://key@sentry.example/1", transport=kept)
@@ -81,7 +81,7 @@ def sentry() -> Iterator[Kept]:
 def test_sentry_gets_failures_without_text_and_secrets(
     firm: Firm, types: None, sentry: Kept, settings: Any, end: str
 ) -> None:
-    # As after an attempt without hooks.
+    # This caches that there are no hooks; the setting has to change that.
     assert hooks._hooks() == ()
     settings.JOB_ATTEMPT_HOOKS = ["jobs.execution.sentry.report_failure"]
     job_id = enqueue("test.mail", {"body": BODY, "end": end}, firm=firm).job_id
@@ -159,7 +159,7 @@ _seen: list[tuple[str, str]] = []
 
 @contextmanager
 def note(attempt: RunningAttempt) -> Iterator[None]:
-    """Note what a worker's hooks are told."""
+    """Append what a worker's hooks are told to a list."""
     yield
     _seen.append((attempt.job_type, attempt.outcome))
 

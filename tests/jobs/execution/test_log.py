@@ -1,4 +1,4 @@
-"""`ctx.log`: what a handler notes is kept with the job, however the attempt ends."""
+"""`ctx.log`: a handler's notes are kept with the job, however the attempt ends."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("A-01", "O-03")]
 
 
 class EndPayload(JobPayload):
-    """How the handler ends."""
+    """The payload says how the handler ends."""
 
     end: str = ""
 
 
 def act(end: str, ctx: Any) -> None:
-    """Note something, and end in this way."""
+    """Write a note, and end as `end` says."""
     ctx.log("begun")
     match end:
         case "fatal":
@@ -59,7 +59,7 @@ def act(end: str, ctx: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def types(job_types: dict[str, Any]) -> None:
-    """Declare handlers that note something."""
+    """Declare handlers that write notes."""
 
     @job("test.notes", category="sync", payload=EndPayload)
     def notes(payload: EndPayload, ctx: Any) -> None:
@@ -71,7 +71,7 @@ def types(job_types: dict[str, Any]) -> None:
 
 
 def noted(firm: Firm, end: str = "", job_type: str = "test.notes") -> list[str]:
-    """Run the job once, and return what its details say was noted."""
+    """Run a job once; return the notes that its details show."""
     job_id = enqueue(job_type, {"end": end}, firm=firm).job_id
     run_job(job_id)
     return texts(job_id)

@@ -1,4 +1,4 @@
-"""A span for each attempt, linked to the context in which its job was enqueued."""
+"""Each attempt has a span, linked to the one in which its job was enqueued."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("O-05")]
 
 
 class Named(JobPayload):
-    """Whom it is about."""
+    """A payload with a name."""
 
     name: str
 
 
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
-    """Set the SDK up, for this test alone; return what it exports."""
+    """Set up the SDK for this test; return its exporter."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -41,7 +41,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 
 @pytest.fixture
 def types(job_types: dict[str, JobType]) -> None:
-    """Declare a type that enqueues another, which fails."""
+    """Declare a type whose handler enqueues a job, and the type of that job, which fails."""
 
     @job("test.first", category="sync", payload=Named)
     def first(payload: Named, ctx: Any) -> None:

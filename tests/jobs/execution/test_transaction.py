@@ -1,4 +1,4 @@
-"""A handler's own writes and its job's completion stand or fall together."""
+"""A handler's own writes and the completion of its job are committed together or not at all."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_the_handler_does_not_get_the_engines_sight(
 
 
 class Broken(Exception):
-    """What a handler may raise."""
+    """An error that a handler may raise."""
 
 
 @pytest.mark.parametrize("error", [Broken("no"), JobTimeout(), Cancel("no"), SystemExit(3)])
@@ -250,7 +250,8 @@ def test_nor_does_one_that_sees_the_job_all_the_same(ctx: JobContext) -> None:
     def work() -> None:
         with connection.cursor() as cursor:
             cursor.execute("COMMIT")
-            # As where row level security does not hold the database role.
+            # With this setting the role sees the job, as a role does that row level security does
+            # not bind.
             cursor.execute("SELECT set_config(%s, 'on', true)", [ENGINE_SETTING])
 
     with pytest.raises(Fatal, match="ended the transaction"):
@@ -269,7 +270,7 @@ def test_nor_does_one_that_opens_another_scope_after_it(
             cursor.execute("COMMIT")
             if later:
                 cursor.execute("SELECT 1")
-        # At its end it puts the settings of the outer scope back.
+        # At the end of its block, the scope sets the outer scope's settings again.
         with firm_scope(other_firm):
             write("a@acme.example")
 
@@ -396,7 +397,7 @@ def test_an_error_after_the_commit_is_told_and_the_attempt_counts_as_completed(
 
 @pytest.fixture
 def reachable(claim: Claim, signals: Signals) -> ThreadRunner:
-    """Return the runner of this thread, as the worker sees it."""
+    """Return the runner of this thread, which a worker's other threads can interrupt."""
     runner = ThreadRunner(claim, signals, Random(1))
     runner._thread_id = threading.get_ident()
     return runner

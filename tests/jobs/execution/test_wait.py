@@ -1,4 +1,4 @@
-"""Waiting for a job from outside: for its row, not for longer than asked, and never in vain."""
+"""Waiting for a job from outside: for its row, for no longer than asked, and never in vain."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def complete_the_only_job() -> None:
 
 @pytest.fixture
 def hours_between_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave waking to whoever settles the job."""
+    """Make polling too rare to help, so that only a notification can end a wait."""
     monkeypatch.setattr(job_wait, "FIRST_PAUSE_SECONDS", 3600)
     monkeypatch.setattr(job_wait, "LONGEST_PAUSE_SECONDS", 3600)
 
