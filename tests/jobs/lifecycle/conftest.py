@@ -1,4 +1,4 @@
-"""The job types of the lifecycle's tests; each test runs on committed rows."""
+"""The job types of the lifecycle's tests, which run on committed rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from jobs.registry import JobPayload, job
 
 
 class WorkPayload(JobPayload):
-    """Nothing but the envelope."""
+    """A payload without fields of its own."""
 
 
 @pytest.fixture(autouse=True)
 def work_types(job_types: dict[str, Any], settled_database: None) -> None:
-    """Declare a type that is dead-lettered and one that is not."""
+    """Declare one type with dead letters and one without."""
 
     def work(payload: WorkPayload, ctx: Any) -> None:
         pass

@@ -1,4 +1,4 @@
-"""The doors an operator acts through; each operation returns the code of its refusal, or nothing."""
+"""The ways by which an operator acts: each returns the code of a refusal, or an empty text."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.jobs.lifecycle.subject import Subject
 REASON = "because"
 OF_JOBS = ("retry", "cancel")
 
-# Runs an operation on the subject.
+# A door runs the operation of this name on the subject.
 Door = Callable[[str, Subject], str]
 
 
 def engine(firm: Firm) -> Door:
-    """Return the door of the service's own code."""
+    """Return the door of Python code, which calls the operations."""
 
     def operate(name: str, subject: Subject) -> str:
         try:
@@ -46,7 +46,7 @@ def engine(firm: Firm) -> Door:
 
 
 def cli(firm: Firm) -> Door:
-    """Return the command line."""
+    """Return the door of the command line."""
 
     def operate(name: str, subject: Subject) -> str:
         command, row_id = _row(name, subject, "jobs", "dlq")
@@ -62,7 +62,7 @@ def cli(firm: Firm) -> Door:
 
 
 def api(firm: Firm) -> Door:
-    """Return REST, with the key of an operator of the firm."""
+    """Return the door of REST, with the API key of an operator of the firm."""
     caller = Api(key_for(firm, Role.OPERATOR))
 
     def operate(name: str, subject: Subject) -> str:
@@ -78,7 +78,7 @@ def api(firm: Firm) -> Door:
 
 
 def admin(firm: Firm) -> Door:
-    """Return the admin, in the browser of an operator of the firm."""
+    """Return the door of the admin, in the browser of an operator of the firm."""
     browser = browser_of(firm, Role.OPERATOR)
 
     def operate(name: str, subject: Subject) -> str:
@@ -94,7 +94,7 @@ def admin(firm: Firm) -> Door:
 
 
 def _sent_all_the_same(browser: Client, page: str) -> str:
-    """Send the form that was never shown: it is refused as well."""
+    """Send the form although its page was refused: the form is refused, too."""
     answer = browser.post(page, {"seen": "", "reason": REASON})
     assert answer.status_code == 409, answer.content
     return "wrong_state"

@@ -1,4 +1,4 @@
-"""A job brought into any state by the engine and by operations."""
+"""Brings a job into any state by the engine's functions and by operations."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Subject:
 
     @property
     def state(self) -> str:
-        """Where the job is, in the words of the table."""
+        """The state of the job, in the words of the table."""
         status, resolution = self.job.status, self.letter.resolution
         escalated = status == Status.DLQ and resolution == Resolution.ESCALATED
         return ESCALATED if escalated else status
 
     def columns(self) -> list[dict[str, Any]]:
-        """Return everything there is about the job: what a refusal leaves alone."""
+        """Return all columns of the job and its dead letters, which a refusal must not change."""
         with all_firms("test"):
             of_job = JobQueue.objects.filter(pk=self.job_id)
             of_letters = DeadLetterQueue.objects.filter(original_job_id=self.job_id)

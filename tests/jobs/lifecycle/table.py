@@ -1,4 +1,4 @@
-"""Every transition: what each operation makes of a job in each state, and what it may not touch."""
+"""Every transition: the state of a job after each operation, or that the operation is refused."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 REFUSED = "-"
 
-# `escalated` is a job in dlq whose dead letter was escalated. Operations of workers on a job
-# that they hold no more are those of the worker that held it last.
+# `escalated` is a job in dlq whose dead letter was escalated. If no worker holds the job, the
+# operation of a worker is tried by the one that held it last.
 _WORKERS = """
 operation          pending  claimed    processing completed failed dlq escalated canceled
 claim              claimed  -          -          -         -      -   -         -
@@ -27,7 +27,7 @@ rescue_canceled    -        canceled   canceled   -         -      -   -        
 expire             failed   -          -          -         -      -   -         -
 """
 
-# Cancel of a running job only asks it to stop.
+# The cancel of a running job only asks the job to stop.
 _OPERATORS = """
 operation  pending  claimed processing completed failed  dlq       escalated canceled
 retry      -        -       -          -         pending pending   pending   pending
@@ -40,7 +40,7 @@ escalate   -        -       -          -         -       escalated -         -
 
 @dataclass(frozen=True)
 class Case:
-    """One cell: `becomes` is the state after the operation, None where it is refused."""
+    """One cell of the table: `becomes` is the state after the operation, None if it is refused."""
 
     operation: str
     state: str

@@ -1,4 +1,4 @@
-"""Every transition of docs/lifecycle.md, allowed and refused, through every door it has."""
+"""Every transition of docs/lifecycle.md, allowed or refused, through every door that it has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIFECYCLE = ROOT / "docs" / "lifecycle.md"
 
 
 def audited() -> list[AuditEntry]:
-    """Return what was done to jobs and dead letters, oldest first."""
+    """Return the audit log of jobs and dead letters, oldest first."""
     with all_firms("test"):
         of_queue = AuditEntry.objects.filter(target_type__in=("job", "dead_letter"))
         return list(of_queue.order_by("id"))
@@ -38,7 +38,7 @@ def test_what_workers_do(case: Case, firm: Firm) -> None:
         now = job.job
         kept = ("attempts", "deaths", "series", "lease_token", "scheduled_at", "completed_at")
         assert [getattr(now, name) for name in kept] == [getattr(before, name) for name in kept]
-    assert len(audited()) == entries, "the log is of what people do"
+    assert len(audited()) == entries, "workers' operations are not audited"
 
 
 @pytest.mark.req("J-16", "J-17", "D-02", "T-05", "O-01", "O-03", "O-04")

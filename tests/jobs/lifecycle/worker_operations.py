@@ -1,4 +1,4 @@
-"""What workers and maintenance do, by the words of the table."""
+"""The operations of workers and of maintenance, by their names in the table."""
 
 from __future__ import annotations
 
