@@ -23,7 +23,7 @@ class FrailPayload(JobPayload):
 
 @pytest.fixture(autouse=True)
 def frail_types(job_types: dict[str, Any]) -> None:
-    """Declare the types the tests enqueue."""
+    """Declare the types that the tests enqueue."""
 
     def declare(name: str, **options: Any) -> None:
         def handle(payload: FrailPayload, ctx: Any) -> None:
@@ -45,7 +45,7 @@ Add = Callable[..., list[UUID]]
 
 @pytest.fixture
 def add(firm: Firm) -> Add:
-    """Enqueue jobs of `frail` and return their ids, in order."""
+    """Enqueue jobs of `frail` and return their ids in order."""
 
     def add_some(
         count: int = 1,

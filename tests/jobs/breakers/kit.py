@@ -1,4 +1,4 @@
-"""Short names for what the tests of circuit breakers do all the time."""
+"""Helpers that most tests of circuit breakers need."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ WORKS: Outcome = Completed({})
 
 
 def fails_with(fingerprint: str) -> Outcome:
-    """Return a failure of its own kind."""
+    """Return a failure with this fingerprint."""
     return Retry(0.0, Failure("ValueError", "it broke", "", fingerprint))
 
 
 def chores() -> None:
-    """Do what every worker does now and then."""
+    """Run the maintenance tasks that concern breakers."""
     demote()
     send_probes()
     drop_idle_breakers()
@@ -31,13 +31,13 @@ def chores() -> None:
 
 
 def breaker() -> CircuitBreaker:
-    """Return the only one there is."""
+    """Return the only breaker."""
     (only,) = rows(CircuitBreaker)
     return only
 
 
 def attempt(outcomes: Sequence[Outcome]) -> list[Claim]:
-    """Claim as many jobs, all at once, and let them end so, one after the other."""
+    """Claim a job for each outcome, all at once, and end them one after the other."""
     held = take(len(outcomes))
     assert len(held) == len(outcomes)
     for claim, outcome in zip(held, outcomes, strict=True):
@@ -46,5 +46,5 @@ def attempt(outcomes: Sequence[Outcome]) -> list[Claim]:
 
 
 def trip() -> list[Claim]:
-    """Open the breaker: four jobs fail."""
+    """Open the breaker with four failures."""
     return attempt([FAILS] * 4)

@@ -1,4 +1,4 @@
-"""Circuit breakers: jobs that keep failing alike wait, one of them is tried, the others follow."""
+"""Circuit breakers: jobs that keep failing alike wait; one is tried, and then the others follow."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_an_open_breaker_holds_back_the_jobs_of_its_type_and_firm_and_uses_no_at
     failed = trip()
     waiting, others = add(1)[0], [*add(1, firm=other_firm), *add(1, job_type="frail.too")]
     assert waits(waiting)
-    # Those that were ready when it opened, and those that were tried, are held as well.
+    # Jobs that were ready when the breaker opened, and jobs that failed, are held back as well.
     assert {claim.job_id for claim in take(20)} == set(others)
     chores()
     assert all(waits(job_id) for job_id in [*before, waiting])
@@ -185,7 +185,7 @@ def test_a_clock_that_is_put_back_while_a_probe_is_to_start_does_not_keep_it_hal
         chores()
         assert breaker().state == "half_open"
     with later(-3600):
-        # The probe is not due any more.
+        # At this earlier time the probe is not due yet.
         assert take() == []
         waiting = add(1)
         chores()

@@ -1,4 +1,4 @@
-"""Circuit breakers by limit key: what fails for one mailbox stops that mailbox alone."""
+"""Circuit breakers by limit key: failures of one mailbox hold back only that mailbox's jobs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_one_key_is_probed_though_another_has_more_urgent_jobs(add):
     trip()
     with later(31):
         chores()
-        # A claim takes jobs of one priority.
+        # Each claim takes jobs of one priority, so it takes two to get both probes.
         assert [one.limit_key for one in (*take(), *take())] == ["ben", "anna"]
 
 

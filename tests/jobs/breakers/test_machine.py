@@ -1,4 +1,4 @@
-"""Any order of enqueues, endings, waits and overrides: an open breaker lets exactly its probe out."""
+"""Whatever happens in whatever order, an open breaker lets only its probe start."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ class BreakerMachine(RuleBasedStateMachine):
     def settle(self, outcome: Any, number: int) -> None:
         if self.held:
             claim = self.held.pop(number % len(self.held))
-            # The executor retries no last attempt: such a job would be pending and never claimed.
+            # The executor retries no last attempt: it would leave a pending job that is never
+            # claimed.
             is_last = outcome is FAILS and claim.attempts >= claim.max_attempts
             self.act(lambda: finish(claim, DIES if is_last else outcome))
 
@@ -104,7 +105,7 @@ class BreakerMachine(RuleBasedStateMachine):
             assert sum(one.failures.values()) <= one.attempts
 
     def teardown(self) -> None:
-        """Whatever happened, all jobs are done in the end when they work again."""
+        """Check that all jobs end once their handlers work again, whatever happened before."""
         for claim in self.held:
             self.act(lambda claim=claim: finish(claim, WORKS))
         for _ in range(8):

@@ -1,4 +1,4 @@
-"""The circuit breaker's rule, without a database."""
+"""The rule of the circuit breaker, without a database."""
 
 from __future__ import annotations
 
