@@ -1,4 +1,4 @@
-"""The job types and jobs of the engine's tests."""
+"""The job types and the `add` of the engine's tests."""
 
 from __future__ import annotations
 

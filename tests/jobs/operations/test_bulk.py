@@ -1,4 +1,4 @@
-"""Bulk runs: members fixed at the start, chunks, canary, rate, stop, tenants, audit."""
+"""Bulk runs: their members, chunks, canary, rate, stop, firms and audit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def letters(firm: Firm, count: int, fingerprint: str = BROKEN, **job: Any) -> li
 
 
 def start(operation: str = "reprocess", firm: Firm | None = None, **options: Any) -> BulkRun:
-    """Start a run on all letters, or jobs, that the filter of `options` names."""
+    """Start a bulk run on the rows that `ids` or `filters` select."""
     ids = options.pop("ids", None)
     filters = options.pop("filters", {})
     pace = {name: options.pop(name) for name in Pace.__annotations__ if name in options}
@@ -133,7 +133,7 @@ def test_what_was_decided_meanwhile_is_refused_and_said_so(firm: Firm) -> None:
 def test_a_held_idempotency_key_refuses_one_member_and_no_other(firm: Firm) -> None:
     JobQueueFactory(firm=firm, job_type="noop", idempotency_key="a", live_key="a", waiting=True)
     letters(firm, 1, idempotency_key="a")
-    # Two that died one after the other with the same key: the older one is restarted.
+    # Two jobs died one after the other with the same key; only the older one can be restarted.
     twins = letters(firm, 2, idempotency_key="b")
     letters(firm, 1)
     with all_firms("test"):
@@ -146,7 +146,7 @@ def test_a_held_idempotency_key_refuses_one_member_and_no_other(firm: Firm) -> N
 
 
 def doomed(firm: Firm, count: int) -> list[Any]:
-    """Return dead letters of jobs that fail whenever they run."""
+    """Return dead letters of jobs that fail each time they run."""
 
     @job("test.doomed", category="sync", payload=JobPayload)
     def fail(payload: JobPayload, ctx: object) -> None:
@@ -174,7 +174,7 @@ def test_a_canary_within_the_bound_lets_the_rest_follow(firm: Firm, job_types: o
         run = start(firm=firm, canary_size=5)
         step = do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token)
         assert (step.is_over, now(run).done) == (False, 5)
-        # Their jobs have not run: the others wait for that.
+        # The canary's jobs have not run yet, and the other members wait for that.
         step = do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token)
         assert (step.wait_seconds, now(run).done) == (1.0, 5)
     drain()
@@ -209,7 +209,7 @@ def test_a_canary_is_compared_with_the_members_that_are_fixed_at_the_start(firm:
     )
     with all_firms("test"):
         assert bulk.preview(spec).count == 3
-        # One is decided between the count and the start.
+        # One member is decided between the count of the members and the start.
         discard(first.pk, "mine")
         with pytest.raises(BulkInvalid, match="canary: must be less than the 2 rows of the run"):
             bulk.start(spec)

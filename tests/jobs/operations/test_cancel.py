@@ -1,4 +1,4 @@
-"""Canceling: a pending job ends at once, a running one when it notices, and what waited goes on."""
+"""Canceling: a pending job ends at once, a running one when its handler notices the cancel."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_lock_of_a_running_job_is_freed_when_it_stops(add: Add) -> None:
     first, second = (add("test.locked", "ledger") for _ in range(2))
     held = take_one()
     cancel(first)
-    # It still runs: nobody else may have the lock.
+    # The first job still runs, so no other may have its lock.
     assert take() == []
     assert len(locks()) == 1
     admit(finish(held, Canceled("asked to stop")).released_capacity)

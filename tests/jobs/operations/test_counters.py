@@ -1,4 +1,4 @@
-"""What operators do to jobs that are over is counted, and is no failure of a worker."""
+"""Operations on jobs that are over are counted, and are no failures of a worker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
 
 
 def totals() -> dict[str, int]:
-    """Return the figures of jobs that are over; the list of jobs must say the same."""
+    """Return the numbers of jobs by status, which must be those of the list of jobs."""
     with all_firms("test"):
         statuses = queue_stats().totals.statuses
     listed = [one.status for one in rows(JobQueue)]

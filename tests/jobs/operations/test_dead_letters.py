@@ -1,4 +1,4 @@
-"""An operation that is refused halfway leaves nothing behind, also inside somebody else's transaction."""
+"""An operation that is refused halfway changes nothing, also inside a caller's transaction."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def test_a_mended_payload_needs_no_envelope(firm: Firm, add: Add) -> None:
 
 
 class KeyedPayload(WorkPayload):
-    """What the keys of a job derive from."""
+    """The type derives each key of a job from this payload."""
 
     number: int = 1
 
 
 @pytest.fixture
 def keyed_dead(work_types: None, add: Add) -> UUID:
-    """Return a dead job whose keys its type derives from the payload."""
+    """Return a dead job whose type derives the keys from the payload."""
 
     @job(
         "test.keyed",
@@ -108,7 +108,7 @@ def test_the_keys_of_a_job_follow_its_mended_payload(keyed_dead: UUID, add: Add)
     reprocess(letter.pk, payload={"name": "b", "units": 2})
     mended = row(keyed_dead)
     assert (mended.lock_key, mended.limit_key, mended.limit_units) == ("b", "box:b", 2)
-    # The other job has the lock.
+    # The other job still has the lock.
     assert take() == []
     (entry,) = rows(AuditEntry)
     assert {"lock_key": "a", "limit_key": "box:a"}.items() <= entry.before.items()

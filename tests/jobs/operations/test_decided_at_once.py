@@ -1,4 +1,4 @@
-"""A dead letter and its job, at which two operators are at once, each in a request's transaction."""
+"""Two operators act at once on a dead letter and on its job, each in a request's transaction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [postgresql_only, pytest.mark.django_db(transaction=True), pytest.m
 
 
 def in_a_request(work: Callable[[], Any]) -> Any:
-    """Run this in a transaction and on a connection of its own."""
+    """Run `work` in its own transaction and on its own connection."""
     try:
         with all_firms("another operator"):
             return work()

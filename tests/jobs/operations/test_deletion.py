@@ -1,4 +1,4 @@
-"""A firm or a user is deleted with everything of theirs, and nothing of others."""
+"""The deletion of a firm or of a user deletes everything of theirs, and nothing of others."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def no_owner_is_remembered() -> None:
 
 
 def rows_of(firm_id: int) -> dict[str, int]:
-    """Return how many rows a firm has in each table."""
+    """Return how many rows of the firm each table has."""
     owned = [model for model in apps.get_models() if issubclass(model, FirmOwned)]
     with all_firms("test"):
         counts = {
@@ -84,7 +84,7 @@ def acts() -> list[tuple[str, str]]:
 def test_everything_of_a_firm_goes_and_nothing_of_another(
     firm: Firm, other_firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # At once, however long a busy machine takes for it.
+    # One step deletes everything, however slow the machine is.
     monkeypatch.setattr("jobs.job_handlers.BULK_SECONDS", 600.0)
     fill(firm)
     fill(other_firm)
@@ -100,7 +100,7 @@ def test_everything_of_a_firm_goes_and_nothing_of_another(
 
     assert not Firm.objects.filter(pk=firm.pk).exists()
     assert rows_of(firm.pk) == {"tenants.AuditEntry": own_log}
-    # Maintenance may have added rows to them.
+    # The maintenance of workers may have added rows to the other firm's.
     now = rows_of(other_firm.pk)
     assert {label: min(count, now.get(label, 0)) for label, count in theirs.items()} == theirs
     with all_firms("test"):
@@ -188,7 +188,7 @@ def test_what_would_follow_on_a_users_behalf_goes_with_the_user(firm: Firm) -> N
     with all_firms("test"):
         ran = JobQueue.objects.filter(firm=firm)
         assert not DeadLetterQueue.objects.exists()
-        # The batch's callback, and the second of the second chain.
+        # The callback of the batch and the second job of the second chain have no lock key.
         assert sorted(one.lock_key or "" for one in ran) == [
             "",
             "",
@@ -238,7 +238,7 @@ def test_a_user_who_may_sign_in_again_keeps_what_they_have(firm: Firm) -> None:
     ended = run_job(job)
     assert ended.status == "canceled"
     assert "sign in again" in ended.last_error
-    # Also where that happens after the last chunk.
+    # It also ends the deletion if it happens after the last chunk.
     again = delete_user(user, "test")
     users.update(is_active=True)
     with pytest.raises(Cancel):
@@ -267,7 +267,7 @@ def test_a_worker_that_lost_its_lease_deletes_nothing(firm: Firm) -> None:
     ("job_type", "more"),
     [
         ("delete_firm", {}),
-        # Not even once there is such an export.
+        # The job is refused before anybody looks for the export.
         ("delete_firm", {"export_job_id": "00000000-0000-4000-8000-000000000000"}),
         ("delete_user", {}),
     ],
@@ -275,7 +275,7 @@ def test_a_worker_that_lost_its_lease_deletes_nothing(firm: Firm) -> None:
 def test_a_job_of_another_firm_than_the_system_firm_deletes_nothing(
     firm: Firm, other_firm: Firm, job_type: str, more: dict[str, str]
 ) -> None:
-    # As a firm's developer may enqueue it, over REST and in the admin.
+    # A firm's developer may enqueue such a job over REST or in the admin.
     user = UserFactory(is_active=False, member_of=other_firm)
     kept = JobQueueFactory(firm=other_firm, user=user, status="completed")
     Firm.objects.filter(pk=other_firm.pk).update(active=False)
@@ -321,7 +321,7 @@ def test_what_cannot_be_deleted_is_refused_by_name(firm: Firm) -> None:
         delete_firm(Firm.objects.system(), "test")
     with pytest.raises(WrongState, match="own account"):
         delete_user(user, "test", by=user)
-    # Of rows that are out of sight, nobody knows whether they would stay behind.
+    # Django cannot see all rows of the firm in these scopes, so some could stay behind.
     for scope in (nullcontext(), firm_scope(firm)):
         with scope, pytest.raises(DeletionRefused, match=r"manage\.py delete_firm"):
             firm.delete()
@@ -370,7 +370,7 @@ def test_a_job_whose_firm_or_user_is_gone_is_dead_lettered_before_its_handler(
     of_firm = enqueue("noop", firm=other_firm).job_id
     user_id, firm_id = user.pk, other_firm.pk
     with all_firms("test"):
-        # By SQL: Django's own deletion of a user takes the jobs along.
+        # Django's own deletion of a user would delete the jobs, too.
         get_user_model()._base_manager.filter(pk=user_id)._raw_delete("default")
         other_firm.delete()
     drain()
@@ -387,7 +387,7 @@ def test_tables_come_before_those_they_refer_to() -> None:
     assert place["mail_attachment"] < place["mail_message"] < place["mail_mailaccount"]
     loose = {(one.table, column) for one in owned_tables() for column in one.loose}
     assert ("mail_mailthread", "classified_upto_id") in loose
-    # A question is about something: it is deleted, not cut off from what it is about.
+    # An approval is deleted with its message or action, instead of losing its reference.
     assert place["mail_approval"] < place["mail_outboundmessage"] < place["mail_action"]
     assert ("mail_approval", "outbound_id") not in loose
     assert "tenants_auditentry" not in place

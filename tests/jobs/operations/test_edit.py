@@ -1,4 +1,4 @@
-"""Editing a waiting job: its priority, its time, its payload, and the keys that follow from it."""
+"""Editing a waiting job: its priority, its time, its payload, and the keys derived from that."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_edit_that_changes_nothing_writes_nothing(add: Add) -> None:
     edit(job_id, priority=Priority.NORMAL, payload={"name": "Ada", "units": 1})
     edit(job_id, payload=row(job_id).payload)
     assert row(job_id).scheduled_at == before.scheduled_at
-    assert len(rows(AuditEntry)) == 1  # The units were left to the schema before.
+    assert len(rows(AuditEntry)) == 1  # Before, the units had the schema's default.
 
 
 @pytest.mark.req("J-03")
@@ -104,7 +104,7 @@ def test_arguments_are_checked(add: Add) -> None:
         ({"scheduled_at": database_now(), "run_now": True}, {"run_now": "conflict"}),
     ):
         with pytest.raises(EditInvalid) as error:
-            edit(job_id, **arguments)  # type: ignore[arg-type]  # what a caller may give
+            edit(job_id, **arguments)  # type: ignore[arg-type]  # the wrong types are tested
         assert refused(error) == faults
 
 
@@ -114,7 +114,7 @@ def test_the_lock_key_follows_the_payload(add: Add) -> None:
     second = add("test.locked", "a")
     assert [lock.lock_key for lock in locks()] == ["a"]
     edit(first, payload={"name": "b"})
-    # The slot of the old key went to the job that waited for it, and the new key has its own.
+    # The old key's slot goes to the job that waited for it; the edited job gets one of the new key.
     assert {lock.lock_key: lock.holder_id for lock in locks()} == {
         "a": f"job:{second}",
         "b": f"job:{first}",

@@ -1,4 +1,4 @@
-"""Who is told of an escalated dead letter, what the mail says, and what when nobody would be told."""
+"""Who is told of an escalated dead letter, what the mail says, and what if nobody is told."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.req("D-02"), pytest.mark.django_db]
 
 
 def member(firm: Firm, name: str, role: Role = Role.ADMIN, **columns: Any) -> Any:
-    """Return a new member, who has an address unless `columns` say otherwise."""
+    """Return a new member, who has an address unless `columns` says otherwise."""
     columns = {"email": f"{name}@example.org", **columns}
     return UserFactory(username=name, **columns, member_of=firm, member_of__role=role)
 
@@ -39,7 +39,7 @@ def notify() -> int:
 
 
 def refusal(act: Callable[[], object]) -> str:
-    """Return what is said of the dead letter, behind its id."""
+    """Return the refusal's text without the name and the id of the dead letter."""
     with pytest.raises(WrongState) as refused:
         act()
     return str(refused.value).split(maxsplit=3)[3]
@@ -47,7 +47,7 @@ def refusal(act: Callable[[], object]) -> str:
 
 @pytest.fixture
 def letter(firm: Firm) -> DeadLetterQueue:
-    """Return an open dead letter whose job carries what no mail may tell."""
+    """Return an open dead letter of a job with contents that no mail may show."""
     dead = JobQueueFactory(
         firm=firm, status="dlq", payload={"body": "canary of the mail"}, last_error="canary"
     )

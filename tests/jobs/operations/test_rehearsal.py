@@ -1,4 +1,4 @@
-"""A dead job is run in a process of its own, and nothing of it stays."""
+"""A rehearsal runs a dead job in a process of its own and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ assert rehearsed
 
 @pytest.fixture(autouse=True)
 def child_knows_the_types(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let the process of a rehearsal import the tests' job types."""
+    """Let the process of the rehearsal import the tests' job types."""
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.support.worker_settings")
     monkeypatch.setenv("DATABASE_URL", database_url())
     monkeypatch.setenv("VAR_DIR", str(settings.VAR_DIR))
@@ -42,7 +42,7 @@ def child_knows_the_types(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def dead_letter(
     firm: Firm, *acts: str, job_type: str = "effect.rehearsed", folder: Path | str = ""
 ) -> DeadLetterQueue:
-    """Store a dead job that does this."""
+    """Store a dead job whose handler does these acts; return its dead letter."""
     payload = {**envelope(firm.pk), "acts": list(acts), "folder": str(folder)}
     job = JobQueueFactory(
         firm=firm,
@@ -58,7 +58,7 @@ def dead_letter(
 
 
 def database_contents() -> dict[str, Any]:
-    """Return every row of every table but the tokens' counter, and what cannot be read in rows."""
+    """Return the rows of every table but lease tokens, sessions and the index of messages."""
     with all_firms("test"), connection.cursor() as cursor:
         found = {}
         for table in connection.introspection.table_names(cursor):
@@ -131,7 +131,7 @@ def test_calls_are_blocked_and_listed(firm: Firm, tmp_path: Path) -> None:
     assert found["network"] == ["mail.example:443", "192.0.2.1:443"]
     assert found["process"] == ["/bin/true", "true"]
     assert sorted(found["file"]) == [str(tmp_path / "file"), str(tmp_path / "kept")]
-    # Neither who gets them nor what they are about.
+    # Neither the recipient nor the subject is listed.
     assert found["email"] == ["1 recipient"]
     assert len(found["database"]) == 2
     assert [one.name for one in tmp_path.iterdir()] == ["kept"]
@@ -206,7 +206,7 @@ def test_a_handler_that_ends_its_process_ends_nothing_else(firm: Firm, act: str)
         assert report["outcome"] == "unfinished"
         assert "exit code 3" in report["error"]["message"]
     else:
-        # The interpreter may be too short of memory itself to report it.
+        # The interpreter itself may have too little memory to report the error.
         assert report["error"]["error_class"] in ("MemoryError", "ProcessDied")
     assert database_contents()["jobs_schedule"] == before["jobs_schedule"]
 

@@ -1,4 +1,4 @@
-"""Quiet, resume, drain and stop of workers: who may ask, what is refused, what the audit log says."""
+"""Asking workers to be quiet, resume, drain or stop: who may, what is refused, what is audited."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def worker(system_firm: Firm) -> Worker:
 
 @pytest.fixture
 def staff(system_firm: Firm) -> Client:
-    """Return the browser of platform staff."""
+    """Return the browser of a member of platform staff."""
     client = Client()
     client.force_login(UserFactory(username="root", platform_staff=True))
     return client

@@ -1,4 +1,4 @@
-"""A receiver on loopback that webhooks may be sent to, and endpoints."""
+"""A receiver of webhooks on loopback, and an endpoint that sends to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERY_EVENT = list(NotificationEvent)
 
 @pytest.fixture
 def hook(settings: Any) -> Iterator[Receiver]:
-    """Return a receiver that webhooks may be sent to."""
+    """Return a receiver to whose address webhooks may be sent."""
     with receiver() as found:
         settings.WEBHOOK_PRIVATE_HOSTS = [f"127.0.0.1:{found.port}"]
         yield found
@@ -27,11 +27,11 @@ def hook(settings: Any) -> Iterator[Receiver]:
 
 @pytest.fixture
 def endpoint(firm: Firm, hook: Receiver) -> NotificationEndpoint:
-    """Return the firm's webhook, subscribed to everything."""
+    """Return a webhook of the firm that is subscribed to every event."""
     return create_endpoint("pager", "webhook", hook.url, events=EVERY_EVENT, firm=firm)
 
 
 def deliveries() -> list[Delivery]:
-    """Return what was recorded, oldest first."""
+    """Return the deliveries, oldest first."""
     with all_firms("test"):
         return list(Delivery.objects.select_related("endpoint", "firm").order_by("pk"))

@@ -1,4 +1,4 @@
-"""Alerts: one for each new failure and firm, and for what nobody reviews; none lost, none twice."""
+"""Alerts: one per firm for each new failure, and for dead letters that nobody reviews."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALERTS = ["alert.new_failure", "alert.unreviewed"]
 
 
 def die(firm: Firm, fingerprint: str = "f1", number: int = 1, **columns: Any) -> DeadLetterQueue:
-    """Give the firm that many dead letters; return the last."""
+    """Give the firm `number` dead letters; return the last."""
     for _ in range(number):
         dead = JobQueueFactory(firm=firm, job_type="sync", category="sync", status="dlq")
         letter = DeadLetterQueueFactory(
@@ -43,21 +43,21 @@ def die(firm: Firm, fingerprint: str = "f1", number: int = 1, **columns: Any) ->
 
 
 def endpoint_of(firm: Firm | None, channel: str = "webhook", **options: Any) -> Any:
-    """Create an endpoint for the alerts of a firm; of None for the platform."""
+    """Create an endpoint for the alerts of the firm, or of the platform if `firm` is None."""
     target = "https://hooks.example/x" if channel == "webhook" else "ops@example.org"
     options = {"events": ALERTS, **options}
     return create_endpoint(f"{channel} {firm}", channel, target, firm=firm, **options)
 
 
 def sent(**columns: Any) -> list[JobQueue]:
-    """Return the jobs of notifications, oldest first."""
+    """Return the jobs that send notifications, oldest first."""
     with all_firms("test"):
         rows = JobQueue.objects.filter(category="notifications", **columns)
         return list(rows.select_related("firm").order_by("pk"))
 
 
 def killed(work: Callable[[], Any]) -> None:
-    """Do the work in a process that ends before the commit."""
+    """Do the work in a transaction that is interrupted before its commit."""
 
     def work_and_die() -> None:
         with transaction.atomic():
@@ -242,7 +242,7 @@ def test_the_alerts_of_failed_alerts_do_not_feed_themselves(
     for _ in range(5):
         alert_new_failures()
         drain()
-    # The failure and its dead letter; then once that webhooks fail.
+    # The first failure and its dead letter, then one alert that webhooks fail.
     assert len(hook.received) == 3
 
 
@@ -266,7 +266,7 @@ def test_two_workers_that_race_make_one_alert(firm: Firm) -> None:
     real = alerts._due
 
     def due(*args: Any) -> Any:
-        # Both have taken in letters of the failure, and neither has committed.
+        # Both threads have taken in letters of the failure, and neither has committed.
         barrier.wait()
         return real(*args)
 

@@ -1,4 +1,4 @@
-"""E-mails: by whoever enqueues them, recorded, refused for good only where the server says so."""
+"""E-mails: anyone may enqueue one, each is recorded, and only the server refuses one for good."""
 
 from __future__ import annotations
 

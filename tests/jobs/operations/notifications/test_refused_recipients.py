@@ -1,4 +1,4 @@
-"""A mail to several, over SMTP to a server that refuses some of them: each gets it once or is a dead letter."""
+"""A mail to several of whom the SMTP server refuses some: each gets it once or is a dead letter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAIL = {"to": [ANN, BEN], "subject": "Paid", "body": "Order 7 is paid."}
 
 @dataclass
 class Server:
-    """Whom it refuses, with the code, and the recipients of each mail that it took."""
+    """The recipients that the server refuses, with the code, and those of each mail it took."""
 
     refused: dict[str, int] = field(default_factory=dict)
     taken: list[list[str]] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Server:
 
 @pytest.fixture
 def server(settings: Settings) -> Iterator[Server]:
-    """Serve SMTP on loopback, and let Django's backend send there."""
+    """Serve SMTP on loopback, and let Django's backend send to it."""
     state = Server()
 
     class Handler(socketserver.StreamRequestHandler):
@@ -75,7 +75,7 @@ def server(settings: Settings) -> Iterator[Server]:
 
 
 def history() -> list[tuple[str, str]]:
-    """Return who was sent to, and how each attempt ended."""
+    """Return the recipients of each attempt, and how it ended."""
     return [(row.recipient, row.status) for row in deliveries()]
 
 

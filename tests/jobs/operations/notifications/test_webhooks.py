@@ -1,4 +1,4 @@
-"""Webhooks: signed, to vetted addresses, with one id over all attempts, and recorded."""
+"""Webhooks: signed, sent to vetted addresses, with one id for all attempts, and recorded."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ pytestmark = [pytest.mark.req("U-04"), pytest.mark.django_db]
 
 
 def hold(firm: Firm, endpoint: NotificationEndpoint, **data: Any) -> Any:
-    """Enqueue a webhook."""
+    """Enqueue a webhook without running it."""
     payload = {"endpoint_id": str(endpoint.pk), "event": "order.paid", "data": data}
     return enqueue("webhook_send", payload, firm=firm)
 
 
 def send(firm: Firm, endpoint: NotificationEndpoint) -> JobQueue:
-    """Run one attempt of a new webhook."""
+    """Enqueue a webhook and run one attempt."""
     return run_job(hold(firm, endpoint, order=7))
 
 
@@ -55,7 +55,7 @@ def test_a_retry_after_a_crash_has_the_same_id_and_body(
 ) -> None:
     with frozen_time() as clock:
         job_id = hold(firm, endpoint, order=7).job_id
-        # The worker dies after the answer came and before it is settled.
+        # The worker dies when it has the answer and has not settled the job.
         performed(claimed_now(job_id))
         with all_firms("test"):
             JobQueue.objects.filter(pk=job_id).update(
@@ -112,7 +112,7 @@ def test_the_answer_decides(
 def test_retry_after_is_honoured(
     firm: Firm, hook: Receiver, endpoint: NotificationEndpoint, header: str, seconds: int
 ) -> None:
-    """What cannot be read leaves the policy's first delay."""
+    """A header that cannot be read leaves the policy's first delay."""
     hook.answer(503, Retry_After=header)
     with frozen_time() as clock:
         job = send(firm, endpoint)
@@ -139,7 +139,7 @@ def test_retry_after_may_be_a_date(
     later = datetime.now(UTC) + timedelta(hours=5)
     hook.answer(429, Retry_After=format_datetime(later, usegmt=True))
     job = send(firm, endpoint)
-    # Far beyond the policy's first delay; the date has whole seconds.
+    # That is far more than the policy's first delay. The date has whole seconds.
     assert timedelta(hours=4) < job.scheduled_at - job.created_at <= timedelta(hours=5, seconds=1)
 
 
@@ -165,7 +165,7 @@ def test_nothing_is_sent_to_loopback_without_the_setting(
 
 
 def resolve_to(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
-    """Let each lookup of a name give the next of these answers; return the names looked up."""
+    """Let each lookup of a name return the next of these answers; return the names looked up."""
     asked: list[str] = []
     real = socket.getaddrinfo
 
