@@ -1,4 +1,4 @@
-"""Job types whose jobs can be held back by anything."""
+"""Job types whose jobs anything can hold back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["add"]
 
 @pytest.fixture(autouse=True)
 def work_types(job_types: dict[str, Any]) -> None:
-    """Declare the types the tests enqueue, each with a breaker."""
+    """Declare the types that the tests enqueue, each with a breaker."""
 
     def declare(name: str, **options: Any) -> None:
         def handle(payload: WorkPayload, ctx: Any) -> None:

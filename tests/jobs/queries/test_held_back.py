@@ -1,4 +1,4 @@
-"""What holds due jobs back is counted and filtered alike, and nothing of other firms is shown."""
+"""Jobs that are due and held back are counted and filtered alike, without those of other firms."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TYPES = ("test.work", "test.other", "test.locked", "test.mailbox", "test.heavy")
 
 
 def held(firm: Firm | None = None) -> dict[str, int]:
-    """Return how many jobs are held back by what; of one firm, or of all."""
+    """Return how many jobs of a firm, or of all, each reason holds back."""
     with firm_scope(firm) if firm else all_firms("test"):
         counts = queue_stats().totals.held_back
     return {code.value: jobs for code, jobs in counts.items() if jobs}
@@ -47,7 +47,7 @@ def found(code: str) -> set[Any]:
 
 
 def settle_limits() -> None:
-    """Let the limits act as workers would."""
+    """Do what workers do to make limits take effect."""
     demote()
     sweep()
 
@@ -82,7 +82,8 @@ def test_each_limit_names_itself(firm: Firm, other_firm: Firm, system_firm: Firm
         totals = queue_stats().totals
         jobs = {job.pk: job for job in JobQueue.objects.select_related("firm")}
     assert totals.scheduled == 1
-    # A keyed job that holds its lock, two within the cap, one that had a token, and the free one.
+    # These are a job that holds its lock, two within the cap, one that had a token, and the free
+    # one.
     assert totals.runnable == 5
     limits = in_force()
     assert limits.reason_of(jobs[free]) is None
@@ -139,7 +140,7 @@ def test_jobs_that_cost_more_than_their_bucket_has_are_held_back(firm: Firm, add
     assert [row(pk).ready for pk in heavy] == [True, False, False, False]
     assert held(firm) == {"rate_limited": 3}
     assert found("rate_limited") == {*heavy[1:]}
-    # The two tokens that are left are saved up for the first of them, also from a lighter job.
+    # The two tokens left are saved for the first heavy job, so a lighter one does not get them.
     light = add("test.heavy", "xx")
     sweep()
     assert held(firm) == {"rate_limited": 4}
@@ -154,7 +155,7 @@ def test_a_bucket_saves_up_for_no_job_that_may_not_start(firm: Firm, add) -> Non
     add("test.heavy", "xx")
     locked = [add("test.heavy", "x", lock_key="key") for _ in range(2)]
     sweep()
-    # Two tokens are left.
+    # The bucket has two tokens left.
     add("test.heavy", "xxx", limit_key="ada")
     assert held(firm) == {"rate_limited": 2}
     pause(firm=firm, limit_key="ada", reason="x")
@@ -209,7 +210,7 @@ def test_the_oldest_wait_leaves_out_what_is_held_back_on_purpose(firm: Firm, add
     pause(firm=firm, category="export", reason="on purpose")
     with firm_scope(firm):
         totals = queue_stats().totals
-    # The second of the lock's jobs: nobody wants it to wait.
+    # Only the second job of the lock counts, because nobody holds it back on purpose.
     assert totals.held_back[WaitCode.LOCKED] == 1
     assert 1790 <= (totals.oldest_wait_seconds or 0) < 1900
     pause(firm=firm, reason="all of it")

@@ -1,4 +1,4 @@
-"""A job's last error in words, the same in the admin and on the command line."""
+"""A job's last error as a text, which is the same in the admin and on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids as times, ids by their beginning, cursors, and durations in words."""
+"""Ids as times, ids by how they begin, cursors, and durations in words."""
 
 from __future__ import annotations
 

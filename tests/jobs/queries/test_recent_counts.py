@@ -1,4 +1,4 @@
-"""A big queue's live jobs are counted behind the answer; a small one's each time."""
+"""The live jobs of a large queue are counted after the answer; those of a small one before it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("O-03")]
 
 @pytest.fixture(autouse=True)
 def nothing_kept(transactional_db: None) -> Iterator[None]:
-    """Keep no count of another test, and end with the last one: it reads tables that are emptied."""
+    """Forget other tests' counts, and wait for the last count before the tables are emptied."""
     recent_counts._counts.clear()
     yield
     recent_counts._counts.clear()
@@ -31,7 +31,7 @@ def nothing_kept(transactional_db: None) -> Iterator[None]:
 
 @pytest.fixture
 def two_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep counts of two jobs and more, for as long as a test lasts."""
+    """Keep counts of two jobs or more, for longer than a test lasts."""
     monkeypatch.setattr(recent_counts, "KEPT_FROM", 2)
     monkeypatch.setattr(recent_counts, "FRESH_SECONDS", 3600.0)
     monkeypatch.setattr(recent_counts, "STALE_SECONDS", 7200.0)
@@ -39,7 +39,7 @@ def two_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def kept_without_the_third(two_are_many: None, firm: Firm, system_firm: Firm, add) -> None:
-    """Keep the count of two jobs, and add one."""
+    """Let the count of two jobs be kept, and add a third."""
     for key in "ab":
         add("test.work", key)
     assert counted() == 2
@@ -61,7 +61,7 @@ def test_a_small_queue_is_counted_each_time(firm: Firm, system_firm: Firm, add) 
 @pytest.mark.usefixtures("two_are_many")
 def test_a_big_queue_is_answered_with_the_last_count(firm: Firm, system_firm: Firm, add) -> None:
     add("test.work", "a")
-    assert counted() == 1  # few as yet: not kept
+    assert counted() == 1  # a count below two is not kept
     add("test.work", "b")
     assert counted() == 2
     add("test.work", "c")
@@ -70,7 +70,7 @@ def test_a_big_queue_is_answered_with_the_last_count(firm: Firm, system_firm: Fi
         pause(firm=firm, reason="x")
         kept = recent_live_jobs("firm_id")
     assert (kept.jobs, kept.counted_at) == (2, first.counted_at)
-    # What limits there are is asked each time.
+    # The limits are read each time.
     assert ([one.reason for one in kept.limits.pauses], kept.limits.now > kept.counted_at) == (
         ["x"],
         True,

@@ -1,4 +1,4 @@
-"""The search of jobs: what each qualifier keeps, what is refused, and how much is read."""
+"""The search of jobs: what each qualifier matches, what is refused, and how many rows are read."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_searched_names_the_qualifier(firm: Firm) -> None:
         ("created:=2026-01-01", ("search.created", "invalid")),
         ("created:2026-02-31", ("search.created", "invalid")),
         ("created:2026-02-03..2026-01-31", ("search.created", "invalid")),
-        # What it ends with is no part of it.
+        # A span does not include its end, so this one is empty.
         ("created:2026-01-01T11:00Z..2026-01-01T11:00Z", ("search.created", "invalid")),
         ("created:>0001-01-01", ("search.created", "invalid")),
         ("created:30000d", ("search.created", "invalid")),
@@ -199,5 +199,5 @@ def test_a_page_reads_so_much_and_the_next_goes_on(
             if cursor is None:
                 break
     newest_first = [job.pk for job in reversed(jobs)]
-    # Read three at a time: b a a, a c b, a.
+    # Each page reads three rows: b a a, then a c b, then a.
     assert pages == [newest_first[1:3], [newest_first[3]], [newest_first[6]]]

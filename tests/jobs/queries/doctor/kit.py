@@ -1,4 +1,4 @@
-"""What the tests of the queue doctor do all the time."""
+"""Helpers that most tests of the queue doctor need."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from tenants.scope import all_firms
 
 
 def findings(prefix: str = "") -> list[Finding]:
-    """Return what the doctor finds now, of the checks whose ids begin so."""
+    """Return the doctor's findings of the checks whose ids begin with `prefix`."""
     with all_firms("test"):
         return [one for one in examine().findings if one.id.startswith(prefix)]
 
 
 def ill(prefix: str = "") -> list[Finding]:
-    """Return what is not well among them."""
+    """Return those of these findings that are a notice or a problem."""
     return [one for one in findings(prefix) if one.severity is not Severity.OK]
 
 
 def only_ill(prefix: str) -> Finding:
-    """Return the one finding among them that is not well."""
+    """Return the only one of these findings that is a notice or a problem."""
     (one,) = ill(prefix)
     return one
 
 
 def mend(finding: Finding) -> None:
-    """Run what a finding gives to be run; the test's transaction cannot do it concurrently."""
+    """Run the SQL of the finding's mend, without CONCURRENTLY, which no transaction allows."""
     execute(finding.mend.replace(" CONCURRENTLY", ""))
 
 

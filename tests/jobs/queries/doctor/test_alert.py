@@ -1,4 +1,4 @@
-"""A pinned snapshot is told of: in metrics, by readiness, on the dashboard, once in the log."""
+"""A snapshot that is kept too long is shown in metrics, readiness, the dashboard and the log."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def holder(number: int, seconds: float) -> SnapshotHolder:
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> list[SnapshotHolder]:
-    """Return the list of who holds snapshots; empty until a test fills it."""
+    """Return the list of sessions that hold snapshots; empty until a test fills it."""
     found: list[SnapshotHolder] = []
     monkeypatch.setattr(snapshots, "_sessions", lambda: iter(found))
     monkeypatch.setattr(snapshots, "_prepared", lambda: iter(()))
@@ -44,7 +44,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[SnapshotHolder]:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Event, Mapping[str, Any]]]:
-    """Return what workers say from now on."""
+    """Return the list of events that maintenance emits from now on."""
     said: list[tuple[Event, Mapping[str, Any]]] = []
     monkeypatch.setattr(
         "jobs.worker.maintenance.emit", lambda event, **fields: said.append((event, fields))

@@ -1,4 +1,4 @@
-"""The doctor's command and page: who may look, what is shown, and that a look changes nothing."""
+"""The doctor's command and page: who may see them, what they show, and that they change nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WELL = Finding("test.well", Severity.OK, "It is well.", "Health is good.")
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
-    """Return the list of what the doctor finds; empty until a test fills it."""
+    """Return the list of the doctor's findings; empty until a test fills it."""
     found: list[Finding] = []
     for vendor in examination.CHECKS:
         monkeypatch.setitem(examination.CHECKS, vendor, {"test": lambda: found})
@@ -32,7 +32,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
 
 @pytest.fixture
 def staff(db: None) -> Client:
-    """Return the browser of platform staff."""
+    """Return the browser of a member of platform staff."""
     client = Client()
     client.force_login(UserFactory(username="root", platform_staff=True))
     return client

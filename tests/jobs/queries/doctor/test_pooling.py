@@ -1,4 +1,4 @@
-"""The doctor behind PgBouncer: the pooler is noticed, and LISTEN that goes through it."""
+"""The doctor behind PgBouncer: it notices the pooler, and LISTEN that goes through it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Pooled = Callable[[str], AbstractContextManager[str]]
 
 @pytest.fixture
 def pooled(db: None) -> Pooled:
-    """Return what puts PgBouncer in one of its modes in between, and yields its address."""
+    """Return a context manager that puts PgBouncer between, in a given mode; it yields its URL."""
 
     @contextmanager
     def in_mode(mode: str) -> Iterator[str]:
@@ -38,7 +38,7 @@ def pooled(db: None) -> Pooled:
 
 
 def mode() -> str:
-    """Return what the doctor says of how it is connected."""
+    """Return what the doctor says of how the service is connected."""
     (found,) = findings("pooling.mode")
     return found.what
 
@@ -79,7 +79,7 @@ def test_statements_that_are_planned_each_time_are_noticed(pooled: Pooled, setti
     found = only_ill("pooling")
     assert (found.id, found.severity) == ("pooling.prepared", Severity.NOTICE)
     assert '"prepare_threshold": 3' in found.mend
-    # The database may be a pooler then, which forgets what is prepared.
+    # Without LISTEN the database may be a pooler, which forgets prepared statements.
     settings.LISTEN_DATABASE_URL = "off"
     assert ill("pooling") == []
     connection.close()

@@ -1,4 +1,4 @@
-"""The doctor on PostgreSQL: each illness is made, named, and mended by the SQL it gives."""
+"""The doctor on PostgreSQL: each fault is made, found, and mended by the SQL of its finding."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-06"), postgresql_only]
 
-# What a role sees of those whose statistics it may not read.
+# How many sessions hide their statistics from the role that asks.
 UNSEEN = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND query = '<insufficient privilege>'
@@ -48,7 +48,7 @@ Answer = Callable[[Any, str, list[tuple[Any, ...]]], None]
 
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
-    """Return a function that has one of a check's queries answered as told."""
+    """Return a function that replaces the answer to one query of a check."""
 
     def pretend(module: Any, query: str, rows: list[tuple[Any, ...]]) -> None:
         real = module.fetch
@@ -61,13 +61,13 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
 
 @pytest.fixture(autouse=True)
 def young_table(answer: Answer) -> None:
-    """Tell of no updates yet: what other tests did to the table is not what these are about."""
+    """Report a table without updates, because other tests have updated the real one."""
     answer(vacuum, "pg_stat_user_tables", [(0, 0, 0, 0, None)])
 
 
 @pytest.fixture
 def holder() -> Iterator[psycopg.Connection[Any]]:
-    """Return a session that keeps a snapshot."""
+    """Return a session that holds a snapshot."""
     with closing(psycopg.connect(main_conninfo(), application_name="report of Bob")) as session:
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         session.execute("SELECT 1")
@@ -88,7 +88,7 @@ def test_an_old_snapshot_is_named_and_the_sql_ends_it(
     pid = holder.info.backend_pid
 
     def told() -> list[Finding]:
-        # A session that another test has closed may not have ended yet.
+        # The session of another test may be closed and not ended yet.
         return [one for one in ill("snapshots") if f"Session {pid} of role " in one.what]
 
     (young,) = told()
@@ -133,7 +133,7 @@ def test_an_autovacuum_is_no_session_that_hides() -> None:
         own = f"host={folder} port={port} user=postgres dbname=postgres"
         with closing(psycopg.connect(own, autocommit=True)) as superuser:
             superuser.execute("ALTER SYSTEM SET autovacuum_naptime = '1s'")
-            # So slow that it is still there when it is asked for.
+            # The vacuum is so slow that it still runs when the session looks for it.
             superuser.execute("ALTER SYSTEM SET autovacuum_vacuum_cost_delay = '100ms'")
             superuser.execute("ALTER SYSTEM SET autovacuum_vacuum_cost_limit = 1")
             superuser.execute("SELECT pg_reload_conf()")
@@ -142,7 +142,7 @@ def test_an_autovacuum_is_no_session_that_hides() -> None:
             session.execute("DELETE FROM padded")
 
             def told_of() -> tuple[int, int]:
-                # One snapshot of the view for both.
+                # One transaction gives both queries the same view of the sessions.
                 with session.transaction():
                     (unseen,) = session.execute(UNSEEN).fetchone() or (0,)
                     (hidden,) = session.execute(snapshots.HIDDEN).fetchone() or (0,)
@@ -205,14 +205,14 @@ def test_the_claims_plan_is_that_of_the_real_statements_and_takes_nothing(firm: 
     (found,) = findings("claim_plan")
     assert found.severity is Severity.OK, found
     assert "would use job_claim" in found.what
-    assert "only the query for work" not in found.what, "the taking was not explained"
+    assert "only the query for work" not in found.what, "the plan of the taking is missing"
     touched = int(found.what.rpartition(" about ")[2].split()[0].replace(",", ""))
     assert 0 < touched <= 2_000
     assert (table_rows(state), table_rows(drawn)) == before
 
 
 def test_a_claim_without_its_index_is_a_problem_and_the_index_comes_back(firm: Firm) -> None:
-    # What other tests rolled back lies between the rows, and changes what an index costs.
+    # Dead rows of other tests lie between the rows and change what the index costs.
     execute("TRUNCATE jobs_jobqueue CASCADE")
     fill({firm.pk: 4_000})
     execute("DROP INDEX job_claim")

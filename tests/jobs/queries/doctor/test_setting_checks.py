@@ -1,4 +1,4 @@
-"""What `manage.py check`, and each worker before it starts, says of the values of settings."""
+"""What `manage.py check`, and each worker before it starts, says of the settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.req("O-04")
 
 
 def said() -> dict[str, str]:
-    """Return what is said to a worker that starts, by id."""
+    """Return the texts of the checks that a starting worker runs, by id."""
     return {str(one.id): str(one.msg) for one in run_checks(tags=["jobs"])}
 
 
@@ -124,7 +124,7 @@ def test_the_texts_of_sqlite_are_times_in_utc(
     monkeypatch: pytest.MonkeyPatch, zone: str | None
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "TIME_ZONE", zone)
-    # PostgreSQL stores instants: there any zone is right.
+    # PostgreSQL stores instants, so any zone is right there.
     is_wrong = connection.vendor == "sqlite" and zone == "America/New_York"
     told = "On SQLite the queue keeps times in UTC: the default database's TIME_ZONE is 'America/New_York'."
     assert said() == ({"jobs.E006": told} if is_wrong else {})

@@ -1,4 +1,4 @@
-"""The doctor on SQLite: how the file is opened, its log, its disk, its soundness."""
+"""The doctor on SQLite: how the file is opened, its log, its disk, and whether it is damaged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_fresh_file_is_well() -> None:
 def test_a_file_opened_in_another_way_is_a_problem(
     damage: str, name: str, remedy: str, tmp_path: Path
 ) -> None:
-    # In a file of its own: the journal of one that others have open cannot be changed.
+    # Another file, because the journal mode cannot be changed while others have the file open.
     with default_database(f"sqlite:///{tmp_path}/file.sqlite3"):
         execute(damage)
         (found,) = (one for one in sqlite_file.check() if one.severity is Severity.PROBLEM)
@@ -115,7 +115,7 @@ def test_a_claim_without_its_index_is_a_problem_and_the_index_comes_back(firm: F
     assert plan.severity is Severity.PROBLEM
     assert missing.id == "indexes.missing"
     mend(missing)
-    # What SQLite knew of the index went with it.
+    # The statistics of the index were deleted with it.
     mend(plan)
     assert ill() == []
 

@@ -1,4 +1,4 @@
-"""What `manage.py check` says of a project's database before it costs anything."""
+"""What `manage.py check` says of the settings of a project's database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEPT = {"CONN_MAX_AGE": None, "OPTIONS": PREPARED}
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that returns what is said of a database with these settings, by its id."""
+    """Return a function that returns the texts of the checks of these settings, by id."""
 
     def look(**database: Any) -> dict[str, str]:
         settings = SimpleNamespace(DATABASES={"default": database})
@@ -59,7 +59,7 @@ def test_statements_that_are_planned_each_time_are_named(said: Any, settings: An
     assert name == "jobs.W003"
     assert "five times as long" in text
     assert '["prepare_threshold"] = 3' in text
-    # The database may be a pooler then, which forgets them.
+    # With a separate address for LISTEN the database may be a pooler, which forgets prepared ones.
     settings.LISTEN_DATABASE_URL = "postgres://direct/mailroom"
     assert said(ENGINE=POSTGRESQL, CONN_MAX_AGE=None) == {}
 
