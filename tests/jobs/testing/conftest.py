@@ -1,4 +1,4 @@
-"""Job types whose effects are easy to see: they add people, send e-mails, enqueue others."""
+"""Job types with effects that are easy to see: they add people, send e-mails, or enqueue jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TWICE = RetryPolicy(max_attempts=2, base_delay_seconds=60)
 
 
 class NamePayload(JobPayload):
-    """Whom or what it is about."""
+    """The name of a person, and options of the handler."""
 
     name: str = "ada"
     options: dict[str, Any] = {}
@@ -59,7 +59,7 @@ def write(payload: NamePayload, ctx: JobContext) -> None:
 
 
 def pass_on(payload: NamePayload, ctx: JobContext) -> None:
-    """Leave the rest to another job, under the key it was given."""
+    """Enqueue another job, under the idempotency key of the options."""
     ctx.enqueue("kit.keyed", {"name": payload.name}, idempotency_key=payload.options.get("key"))
 
 
@@ -70,25 +70,25 @@ def fail_first(payload: NamePayload, ctx: JobContext) -> None:
 
 
 def give_up(payload: NamePayload, ctx: JobContext) -> None:
-    """Be of no use."""
+    """Fail for good."""
     raise Fatal("no use")
 
 
 def break_the_database(payload: NamePayload, ctx: JobContext) -> None:
-    """Add the same person twice, which the database refuses; hand something to the commit."""
+    """Register an e-mail for the commit; add a person twice, which the database refuses."""
     transaction.on_commit(partial(send_mail, "on commit", "…", None, ["somebody@example.org"]))
     for _ in range(2):
         User.objects.create(username="twice")
 
 
 def send_on_commit(payload: NamePayload, ctx: JobContext) -> None:
-    """Send an e-mail when the transaction is through."""
+    """Send an e-mail when the transaction is committed."""
     with transaction.atomic():
         transaction.on_commit(partial(write, payload, ctx))
 
 
 def leave_a_transaction_open(payload: NamePayload, ctx: JobContext) -> None:
-    """Begin two atomic blocks and end none, whatever else becomes of the attempt."""
+    """Begin two atomic blocks and end neither; raise an error if the options say so."""
     transaction.atomic().__enter__()
     User.objects.create(username=payload.name)
     transaction.on_commit(partial(send_mail, "Dear ada", "…", None, ["somebody@example.org"]))
@@ -98,7 +98,7 @@ def leave_a_transaction_open(payload: NamePayload, ctx: JobContext) -> None:
 
 
 def fail_on_commit(payload: NamePayload, ctx: JobContext) -> None:
-    """Add a person, and hand to the commit what fails: in Python, or with the database."""
+    """Add a person, and register for the commit what fails there: in Python, or in the database."""
     User.objects.create(username=payload.name)
     failing = break_the_database if payload.options["how"] == "database" else give_up
     with ctx.transaction() if payload.options["completing"] else transaction.atomic():
@@ -106,13 +106,13 @@ def fail_on_commit(payload: NamePayload, ctx: JobContext) -> None:
 
 
 async def wait_for_a_loop(payload: NamePayload, ctx: JobContext) -> dict[str, int]:
-    """Be a coroutine."""
+    """Return the number of the attempt, as a coroutine."""
     await asyncio.sleep(0)
     return {"attempt": ctx.attempt}
 
 
 async def step_on_a_loop(payload: NamePayload, ctx: JobContext) -> None:
-    """Use the database from a loop; complete with what was written there."""
+    """Use the database from a coroutine; complete the job in a transaction with a write."""
     await ctx.astep("add", add_once, payload, ctx)
     await ctx.aenqueue("kit.keyed", {"name": payload.name})
 
@@ -131,7 +131,7 @@ def complete_in_a_transaction(payload: NamePayload, ctx: JobContext) -> None:
 
 
 def go_round(payload: NamePayload, ctx: JobContext) -> None:
-    """Never come to rest."""
+    """Enqueue a job of the same type each time."""
     ctx.enqueue("kit.round")
 
 
@@ -141,19 +141,19 @@ def spread(payload: NamePayload, ctx: JobContext) -> None:
 
 
 def come_again(payload: NamePayload, ctx: JobContext) -> None:
-    """Be tried again at once, for ever."""
+    """Ask to be tried again at once, each time."""
     raise Retryable("once more", retry_after=0)
 
 
 def be_canceled(payload: NamePayload, ctx: JobContext) -> None:
-    """Go on after an operator's cancel until a call says so."""
+    """Cancel the job; the call of `ctx` after that stops the handler."""
     ctx.progress(0.1)
     cancel(ctx.job_id)
     ctx.progress(0.2)
 
 
 def be_canceled_and_ask(payload: NamePayload, ctx: JobContext) -> None:
-    """Tidy up when a cancel was requested."""
+    """Cancel the job, notice that, and end as canceled."""
     ctx.progress(0.1)
     cancel(ctx.job_id)
     if ctx.is_cancelled:
@@ -162,7 +162,7 @@ def be_canceled_and_ask(payload: NamePayload, ctx: JobContext) -> None:
 
 
 async def be_canceled_on_a_loop(payload: NamePayload, ctx: JobContext) -> None:
-    """Go on after an operator's cancel until a call says so."""
+    """Cancel the job; the call of `ctx` after that stops the coroutine."""
     await ctx.aprogress(0.1)
     await sync_to_async(cancel)(ctx.job_id)
     await ctx.aprogress(0.2)
@@ -170,7 +170,7 @@ async def be_canceled_on_a_loop(payload: NamePayload, ctx: JobContext) -> None:
 
 @pytest.fixture(autouse=True)
 def kit_types(job_types: dict[str, Any]) -> None:
-    """Declare them."""
+    """Declare all of these handlers."""
     handlers = {
         "kit.add": add_once,
         "kit.append": add_always,
@@ -203,5 +203,5 @@ def kit_types(job_types: dict[str, Any]) -> None:
 
 @pytest.fixture(autouse=True)
 def only_firm(firm: Firm) -> Firm:
-    """Let one firm be the only one, which needs no naming."""
+    """Create the only firm, so that enqueues need not name it."""
     return firm

@@ -1,4 +1,4 @@
-"""The code in the documents runs as it stands there."""
+"""The code in the documentation runs as it is printed there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.req("J-27")
 
-# A file's name, then what stands in it.
+# The name of a file, then its contents.
 FILE = re.compile(r"\*\*`(?P<name>[\w/]+\.py)`\*\*\n\n```python\n(?P<text>.*?)```", re.DOTALL)
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
@@ -36,7 +36,7 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 def shop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job_types: dict[str, JobType]
 ) -> Iterator[unittest.TestSuite]:
-    """Write the tutorial's files down and return the tests among them."""
+    """Write the tutorial's files and return the tests in them."""
     tutorial = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     names = []
     for found in FILE.finditer(tutorial):
@@ -83,11 +83,11 @@ def test_every_part_of_the_kit_is_documented() -> None:
 
 
 def run_page(page: str, **names: Any) -> dict[str, Any]:
-    """Run a page's blocks of Python from top to bottom, in one module."""
+    """Run all blocks of Python on a page, from top to bottom, in one module."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     names |= {"__name__": page.removesuffix(".md")}
     for found in BLOCK.finditer(text):
-        # A failure names the page's own line.
+        # A traceback then has the line numbers of the page.
         before = text[: found.start(1)].count("\n")
         exec(compile("\n" * before + found[1], page, "exec"), names)
     return names
@@ -95,7 +95,7 @@ def run_page(page: str, **names: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def forgets_subscribers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the events and groups of other tests alone."""
+    """Restore the subscribers and groups of other tests at the end."""
     monkeypatch.setattr(events, "_subscribers", deepcopy(events._subscribers))
     monkeypatch.setattr(groups, "_groups", dict(groups._groups))
 

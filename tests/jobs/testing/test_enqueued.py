@@ -1,4 +1,4 @@
-"""Assertions about what was enqueued, and what they say when they fail."""
+"""Assertions about enqueued jobs, and the messages of those that fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A handler that may run twice passes; one that may not fails, and is told what it did."""
+"""A handler that may run twice passes; for any other, the failure says what the second run did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs run here and now, inside a test's transaction and outside of one."""
+"""Jobs run in the test's own process, inside its transaction or outside any."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ pytestmark = pytest.mark.req("J-27")
 
 
 class InATransaction(TestCase):
-    """Django's ordinary test case: nothing is ever committed."""
+    """Django's ordinary test case, in which nothing is ever committed."""
 
     def test_follow_ups_and_locks(self) -> None:
         check_follow_ups_and_locks(inside=True)
 
 
 class OnCommittedRows(TransactionTestCase):
-    """Django's other test case: everything is."""
+    """Django's other test case, in which everything is committed."""
 
     def test_follow_ups_and_locks(self) -> None:
         check_follow_ups_and_locks(inside=False)
@@ -307,7 +307,7 @@ def test_a_schedule_declared_with_its_type(
         assert run_schedules("kit.nightly") == 2
         for one in (firm, other_firm):
             assert_enqueued("kit.nightly", firm=one, priority=3)
-        # The declaration changes; a worker that starts stores it.
+        # The declaration changes, and a starting worker stores it.
         del job_types["kit.nightly"]
         hourly = Scheduled(every_seconds=3600, payload={"name": "ada"})
         job("kit.nightly", category="sync", payload=NamePayload, schedule=hourly)(add_once)
@@ -315,7 +315,7 @@ def test_a_schedule_declared_with_its_type(
         clock.tick(hours=1)
         assert run_schedules("kit.nightly") == 1
         assert_enqueued("kit.nightly", payload={"name": "ada"})
-        # A day without workers: the slots that were missed run once.
+        # For a day there is no worker, so the missed slots run once.
         clock.tick(hours=24)
         assert run_schedules("kit.nightly") == 1
     with pytest.raises(ValueError, match="either cron or every_seconds"):
@@ -349,7 +349,7 @@ def test_a_schedule_that_leads_to_no_job_fails_the_test() -> None:
 
 
 class TestAfterAFlush:
-    """Django empties every table after a TransactionTestCase, that of firms too."""
+    """Django empties every table after a TransactionTestCase, also that of the firms."""
 
     @pytest.mark.django_db
     def test_the_reserved_firm_comes_back(self) -> None:

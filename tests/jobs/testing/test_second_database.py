@@ -1,4 +1,4 @@
-"""A handler that writes to another database of the project runs there, too, as in a worker."""
+"""A handler that writes to a second database of the project does so in tests as in a worker."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ told: list[str] = []
 
 
 class GroupsElsewhere:
-    """Keeps Django's groups on the second database."""
+    """Routes Django's groups to the second database."""
 
     def db_for_read(self, model: type[Any], **_: Any) -> str:
-        """Say where a model's rows are."""
+        """Return the database of a model's rows."""
         return "second" if model is Group else DEFAULT_DB_ALIAS
 
 
 @pytest.fixture
 def second(tmp_path: Path) -> Iterator[str]:
-    """Add a database to the project, for this test."""
+    """Add a second database to the project for this test."""
     database = {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(tmp_path / "second.sqlite3"),
@@ -45,8 +45,8 @@ def second(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def notes(second: str, db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A table there, in a test's transaction; yields a list of what was told at a commit."""
-    # Django bars connecting to a database that the test's case does not name.
+    """Create a table in the second database, in a transaction; yield what was told at a commit."""
+    # Django refuses connections to databases that the test case does not name.
     connections[second].connect()
     with connections[second].cursor() as cursor:
         cursor.execute("CREATE TABLE note (text TEXT UNIQUE)")
@@ -64,7 +64,7 @@ def texts() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def kit_note(kit_types: None) -> None:
-    """Declare the type that writes there."""
+    """Declare the type that writes to the second database."""
 
     @job("kit.note", category="sync", payload=NamePayload, retry=TWICE)
     def write_notes(payload: NamePayload, ctx: JobContext) -> None:
