@@ -1,4 +1,4 @@
-"""One firm, and a clean record of what the tasks did."""
+"""One firm, and an empty record of what the tasks did."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Told = list[tuple[str, TaskResultStatus, int]]
 
 @pytest.fixture(autouse=True)
 def only_firm(firm: Firm) -> Firm:
-    """Let one firm be the only one, which needs no naming."""
+    """Create the only firm, so that enqueues need not name it."""
     return firm
 
 
@@ -39,7 +39,7 @@ def nothing_seen() -> Iterator[None]:
 
 @pytest.fixture
 def rescue_all(settled_database: None) -> Callable[[], None]:
-    """Return what rescues the jobs of every worker there is, as if their leases were over."""
+    """Return a function that rescues the jobs of every worker, as if the leases were over."""
 
     def rescue() -> None:
         with later(lease_seconds() + 1):
@@ -50,7 +50,7 @@ def rescue_all(settled_database: None) -> Callable[[], None]:
 
 @pytest.fixture
 def told() -> Iterator[Told]:
-    """Return a list that grows with every signal: its name, the status, the errors so far."""
+    """Return a list of all signals since: name, status, number of errors so far."""
     heard: Told = []
 
     def listener(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Imports what the tests need of `django.tasks`, as the product does: from Django 6, else from the package."""
+"""Imports `django.tasks` as the product does: from Django 6 on, otherwise from the package."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from jobs.errors import Snooze
 from jobs.queue import enqueue
 from tests.jobs.tasks_backend.framework import TaskContext, task
 
-# What the tasks have done, for the test that runs them in its own process.
+# What the tasks have done, for tests that run them in their own process.
 seen: list[Any] = []
 
 
@@ -40,19 +40,19 @@ async def add_async(first: int, second: int = 0) -> int:
 
 @task
 def echo(value: Any = None, **kwargs: Any) -> Any:
-    """Return what came in."""
+    """Return the arguments."""
     return {"value": value, **kwargs}
 
 
 @task
 def tuples() -> Any:
-    """Return what JSON spells differently."""
+    """Return values that JSON stores as other types."""
     return {"pair": (1, 2), "bytes": b"text"}
 
 
 @task
 def no_json() -> Any:
-    """Return what JSON does not know."""
+    """Return a value that JSON cannot hold."""
     return object()
 
 
@@ -77,25 +77,25 @@ class Unspeakable(ValueError):
 
 @task
 def fail_unspeakably() -> None:
-    """Raise an error that no serializer takes."""
+    """Raise an error that cannot be serialized."""
     raise Unspeakable
 
 
 @task
 def leave() -> None:
-    """Ask the process to end."""
+    """Exit the process."""
     raise SystemExit(3)
 
 
 @task
 def interrupt() -> None:
-    """Act as if somebody pressed ^C."""
+    """Raise what Ctrl-C raises."""
     raise KeyboardInterrupt
 
 
 @task(max_attempts=3)
 def fail_until(success: int) -> str:
-    """Fail, until it has been called so often."""
+    """Fail until it has been called `success` times."""
     seen.append("called")
     if seen.count("called") < success:
         raise RuntimeError(f"call {seen.count('called')}")
@@ -120,13 +120,13 @@ async def look_around_async(context: TaskContext) -> int:
 
 @task
 def enqueue_a_job() -> str:
-    """Use the queue itself; return the job's id."""
+    """Enqueue a job in the queue; return its id."""
     return str(enqueue("noop").job_id)
 
 
 @task
 def wait_a_minute() -> None:
-    """Go back into the queue, the first time."""
+    """Snooze for a minute at the first call."""
     seen.append("called")
     if len(seen) == 1:
         raise Snooze(seconds=60)
@@ -134,13 +134,13 @@ def wait_a_minute() -> None:
 
 @task(priority=100, queue_name="urgent")
 def urgent() -> str:
-    """Come first."""
+    """Run before the others."""
     return "urgent"
 
 
 @task(priority=-100)
 def whenever() -> str:
-    """Come last."""
+    """Run after the others."""
     return "whenever"
 
 
@@ -148,14 +148,14 @@ not_a_task = add.func
 
 
 def _renamed() -> None:
-    """Be known by another name as a task than as a function."""
+    """Be a function whose task has another name."""
 
 
 renamed = task(_renamed)
 
 
 def replaced() -> None:
-    """Be a function whose name another task takes."""
+    """Be a function whose name in the module is later another task's."""
 
 
 hidden = task(replaced)

@@ -1,4 +1,4 @@
-"""Calls of tasks become jobs, in the caller's transaction, with what the task asked for."""
+"""Calls of tasks become jobs, in the caller's transaction, with the options of the task."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_arguments_are_stored_as_json():
     ("argument", "error"),
     [
         (object(), TypeError),
-        (datetime(2026, 1, 1), TypeError),  # noqa: DTZ001 - its type is what is refused
+        (datetime(2026, 1, 1), TypeError),  # noqa: DTZ001 - the type is refused
         (b"\xff", ValueError),
         (float("nan"), PayloadInvalid),
         ("a\x00b", PayloadInvalid),
@@ -181,7 +181,7 @@ def test_a_call_for_another_queue_is_of_a_type_of_that_queue(job_types):
     (job,) = assert_enqueued(name)
     assert registry.get(name).queue == "evening"
     assert name in registry.types_in_queue("evening")
-    # Another process has not seen that call.
+    # Another process does not know the type, because it has not seen that call.
     del job_types[name]
     assert name in registry.types_in_queue("evening")
     assert registry.get(name).queue == "evening"
@@ -230,7 +230,7 @@ BACKEND = {"BACKEND": "jobs.tasks_backend.MailroomBackend"}
 
 
 def function_of_one_argument(other: Any) -> None:
-    """Its argument is not called context."""
+    """A function whose only argument is not called `context`."""
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_function_inside_another_is_refused():
 
 def test_a_naive_time_is_refused():
     with pytest.raises(InvalidTask, match="aware"):
-        tasks.noop.using(run_after=datetime(2026, 1, 1))  # noqa: DTZ001 - the point
+        tasks.noop.using(run_after=datetime(2026, 1, 1))  # noqa: DTZ001 - no time zone
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_a_task_is_checked_again_when_it_is_enqueued():
 
 
 class Counting(MailroomBackend):
-    """A project's own: this one, and something more."""
+    """A project's own backend, derived from this one."""
 
 
 @pytest.mark.parametrize(

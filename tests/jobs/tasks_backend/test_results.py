@@ -1,4 +1,4 @@
-"""Finding a task's state again: by whom, and what is not found."""
+"""Looking up a task's result: who finds it, and which ids lead to none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Task functions run as jobs: what they return, raise and are told."""
+"""Task functions run as jobs: what they return, raise, and read from their context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observers hear of a task's start and end, each once, when it is so."""
+"""Receivers are told of a task's start and end, each once, after it has happened."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_task_that_succeeds(told: Told):
 
 
 def test_the_app_may_be_made_ready_more_than_once(told: Told):
-    # Django does so in tests that change INSTALLED_APPS.
+    # Django makes the apps ready again in tests that change INSTALLED_APPS.
     apps.get_app_config("jobs").ready()
     tasks.add.enqueue(1)
     drain()

@@ -1,4 +1,4 @@
-"""Tasks on a real worker."""
+"""Tasks that a worker process runs."""
 
 from __future__ import annotations
 
