@@ -136,7 +136,7 @@ def test_a_stored_payload_must_have_the_envelope() -> None:
 
 
 def test_the_type_checker_reads_the_planted_mistakes() -> None:
-    """mypy must find each mistake, because it reports an ignore that ignores nothing."""
+    """Mypy must find each mistake, because it reports an ignore that ignores nothing."""
     mypy = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]
     assert mypy["strict"]
     assert "tests.typed" in mypy["packages"]
