@@ -1,4 +1,4 @@
-"""Job types that limits are set for, and short names for what the tests of limits do."""
+"""The job types of the tests of limits, and a stopped clock."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ __all__ = ["add", "work_types"]
 
 @pytest.fixture
 def now() -> Iterator[datetime]:
-    """Stop the clock, however long the test takes; return the time it stands at."""
+    """Stop the clock for the test; return the time it shows."""
     with later(0) as moment:
         yield moment

@@ -1,4 +1,4 @@
-"""Rates over all firms: one bucket for everybody, shared fairly between the firms that wait."""
+"""Rates over all firms: one bucket for all, shared fairly between the firms whose jobs wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SWEEP_SECONDS = 0.25
 
 
 class Fleet:
-    """Workers that sweep, run what is admitted, and offer what that releases a little later."""
+    """Workers that sweep, run what is admitted, and admit what that releases a little later."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -34,7 +34,7 @@ class Fleet:
         self.units: Counter[int] = Counter()
 
     def work(self, seconds: float) -> None:
-        """Go on for this long."""
+        """Work for `seconds` seconds."""
         until = self.now + timedelta(seconds=seconds)
         while self.now < until:
             self.now += timedelta(seconds=SWEEP_SECONDS / 2)
@@ -104,7 +104,7 @@ def test_many_small_jobs_of_one_firm_do_not_starve_a_big_one_of_another(firm, ot
         add("test.mailbox")
     big = add("test.mailbox", units=10, firm=other_firm)
     fleet = Fleet(now)
-    # One after the other comes first, for the tokens of two big jobs each.
+    # The firms come first in turn, each for the tokens of two big jobs.
     fleet.work(45)
     assert row(big).status == "completed"
     assert fleet.units[firm.pk] >= 15
@@ -131,14 +131,14 @@ def test_nothing_is_saved_up_for_a_firm_whose_cap_leaves_no_room(firm, other_fir
     add("test.other")
     with stopped_at(now):
         sweep()
-        # What the cap lets run runs on.
+        # The jobs that the cap already lets run go on.
         assert len(take(100)) == cap
         add()
         for _ in range(50):
             add(firm=other_firm)
     fleet = Fleet(now)
     fleet.work(40)
-    # Each start is seen a sweep late. Half of it, were each second turn the other firm's.
+    # A sweep sees each start a sweep later. If the firms took turns, the other one would get half.
     assert fleet.units[other_firm.pk] >= 26
 
 

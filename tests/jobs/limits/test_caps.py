@@ -1,4 +1,4 @@
-"""A firm's cap: as many of its jobs as it says, on all workers together, and no more."""
+"""A firm's cap: at most that many of its jobs run at once, on all workers together."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-23")]
 
 
 def cap(firm: Firm, most: int | None) -> None:
-    """Cap the firm as any code may."""
+    """Set the firm's cap as any code may do."""
     Firm.objects.filter(pk=firm.pk).update(running_cap=most)
 
 
 def running(limit: int = 10) -> list[UUID]:
-    """Sweep, claim, and return the ids of the jobs in the order they run."""
+    """Sweep and claim; return the ids of the jobs in the order in which they run."""
     sweep()
     return [one.job_id for one in take(limit)]
 
@@ -159,12 +159,12 @@ def test_room_comes_back_however_an_attempt_ends(firm, add, end, settled_databas
     with later(3700 if end == "rescue" else 0):
         assert not row(first).admitted
         assert admit(released_capacity) == 1
-        # Released and rescued unused, the first is still the first in line.
+        # If the first job's claim was given back unused, that job still comes first.
         assert [one.job_id for one in take()] == [second if end == "retry" else first]
 
 
 def test_many_waiting_groups_of_a_firm_all_get_their_turn(firm, add, monkeypatch):
-    """Released room goes on from the group that released it, so that no later group is forgotten."""
+    """Admission goes on after the group that released the room, so that no group is forgotten."""
     monkeypatch.setattr(candidates, "RELEASED_GROUPS", 3)
     cap(firm, 1)
     ids = {add("test.locked", f"key-{number:02}") for number in range(12)}

@@ -1,4 +1,4 @@
-"""Rates in units, and by limit key: one mailbox uses up its own quota and no other's."""
+"""Rates in units and by limit key: one mailbox uses up its own quota and no other mailbox's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-24")]
 
 
 def started(moment: datetime, seconds: float = 0) -> list[str]:
-    """Sweep and claim at that time; return the keys of the jobs that start, which end at once."""
+    """Sweep, claim and complete at that time; return the limit keys of the jobs."""
     with stopped_at(moment + timedelta(seconds=seconds)):
         sweep()
         held = take(100)
@@ -88,7 +88,7 @@ def test_types_share_the_bucket_of_a_key_when_the_limit_names_none(add, now):
 
 
 def test_several_limits_hold_together(firm, add, now):
-    """Three a minute of the type, two of a key, and one of one key."""
+    """Limits of three a minute for the type, of two for each key, and of one for a single key."""
     set_rate_limit("test.mailbox", 3, 60, firm=firm)
     set_rate_limit("test.mailbox", 2, 60, counted_by=CountedBy.KEY)
     set_rate_limit(None, 1, 60, counted_by=CountedBy.KEY, limit_key="carl")
@@ -166,7 +166,7 @@ def test_limits_are_cleared_by_what_they_count(system_firm, add, now):
 
 
 def test_buckets_that_nobody_uses_are_deleted_once_they_are_full(add, now):
-    """Not before what they let through is seen to have started: or it would start twice as much."""
+    """A bucket is kept until its jobs have started: a new one would let as many start again."""
     set_rate_limit("test.mailbox", 2, 60, counted_by=CountedBy.KEY)
     for _ in range(4):
         add("test.mailbox", "anna")
@@ -176,7 +176,7 @@ def test_buckets_that_nobody_uses_are_deleted_once_they_are_full(add, now):
         drop_idle_buckets()
     assert rows(RateBucket)[0].refilled_at == now
     with stopped_at(now + timedelta(seconds=IDLE_SECONDS + 1)):
-        # Two are let through and have not started: it is as empty as ever.
+        # The bucket is still empty, because two jobs were admitted and have not started.
         drop_idle_buckets()
         (bucket,) = rows(RateBucket)
         assert (bucket.tokens, bucket.granted) == (0, 2)

@@ -1,4 +1,4 @@
-"""Limit keys: what is held back for one mailbox holds back no other of the same firm and type."""
+"""Limit keys: what holds back one mailbox holds back no other of the same firm and type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-24")]
 
 
 def taken() -> set[object]:
-    """Sweep, claim, and return the ids of the jobs."""
+    """Sweep and claim; return the ids of the jobs."""
     sweep()
     return {one.job_id for one in take(100)}
 
@@ -105,7 +105,7 @@ def test_a_pause_of_an_impossible_key_is_refused(system_firm):
 
 
 def test_a_long_backlog_of_one_key_does_not_hide_the_jobs_behind_it(firm, add):
-    """All have one type and no lock: without the key they would be one waiting group."""
+    """The jobs have one type and no lock; only limit keys make them several waiting groups."""
     pause(limit_key="anna", firm=firm, reason="x")
     pause(limit_key="carl", firm=firm, reason="x")
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""Locks over all firms: one set of slots for everybody, and nobody sees another's job through it."""
+"""Locks over all firms: one set of slots for all, in which no firm sees another firm's jobs."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-20")]
 
 
 def hand_over(held: Claim) -> None:
-    """Complete the job, and admit whoever is next."""
+    """Complete the job, and admit the next one."""
     admit(finish(held, Completed({})).released_capacity)
 
 
 def locked_for(firm: Firm, job_id) -> list[str]:
-    """Ask as an operator of the firm why its job waits for a lock."""
+    """Return what an operator of the firm is told of the lock that its job waits for."""
     with firm_scope(firm):
         told: list[WaitReason] = why_waiting(JobQueue.objects.get(pk=job_id))
     return [reason.detail for reason in told if reason.code == "locked"]
@@ -185,7 +185,7 @@ def test_a_job_that_is_enqueued_later_keeps_how_its_lock_counts(firm, other_firm
 
 
 def test_what_is_kept_of_a_later_job_names_the_count_only_where_it_is_over_all_firms(firm):
-    """Workers of the version before read rows that name nothing new."""
+    """Workers of the previous version must be able to read the rows of all other jobs."""
     shared = new_job(EnqueueSpec("test.shared", {"name": "api"}), firm.pk)
     plain = new_job(EnqueueSpec("test.locked", {"name": "api"}), firm.pk)
     assert job_from_json(job_to_json(shared), firm.pk).lock_counted_by == "all_firms"

@@ -1,4 +1,4 @@
-"""Any mix of pauses, caps, rates and keys: no limit is exceeded, and nobody waits for ever."""
+"""Any mix of pauses, caps, rates and keys: no limit is exceeded, and no job waits for ever."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.queue_kit import FAILURE, finish, row, rows, take
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-20", "J-23", "J-24")]
 
-# How many histories: in the suite, and in `make chaos`.
+# How many histories are tried: in the suite, and in `make chaos`.
 SUITE, CHAOS = 30, 2_000
 TYPES = {"test.work": "sync", "test.other": "export", "test.locked": "sync", "test.mailbox": "sync"}
 TABLES = (
@@ -56,7 +56,7 @@ adds = st.tuples(
     *(st.just("add"), firms, types, st.integers(0, 3), st.sampled_from("ab")),
     *(st.none() | limit_keys, st.integers(1, 4)),
 )
-# What workers do all day, and what operators do now and then.
+# What workers do all the time.
 work = st.one_of(
     st.tuples(st.just("claim"), st.integers(1, 6)),
     st.tuples(st.just("keep house")),
@@ -78,23 +78,23 @@ limits = st.one_of(
     st.tuples(st.just("resume"), st.integers(0, 3)),
     st.tuples(st.just("no rate"), st.integers(0, 3)),
 )
-# Each change comes with some work around it, or a history would be all preparation.
+# Some work follows each change, because otherwise most histories would contain no work.
 chapters = st.tuples(limits | adds, st.lists(work, min_size=2, max_size=6))
 
 
 class History:
-    """One queue, its limits, and what has started."""
+    """The history of one queue: its limits, and the jobs that have started."""
 
     def __init__(self, firm_ids: list[int]) -> None:
         self.firm_ids = firm_ids
         self.now = database_now()
         self.held: list[Claim] = []
         self.sweep, self.demotion = Sweep(), Demotion()
-        # Since the rates last changed: when, which job, how many units.
+        # For each start since the rates last changed: when, which job, how many units.
         self.starts: list[tuple[datetime, Claim, int]] = []
 
     def do(self, name: str, *arguments: Any) -> None:
-        """Take one step at the time of the queue."""
+        """Take one step at this history's time."""
         with stopped_at(self.now):
             getattr(self, f"_{name.replace(' ', '_')}")(*arguments)
 
@@ -142,13 +142,13 @@ class History:
             admit(finish(one, outcome_of(one, outcome)).released_capacity)
 
     def _crash_after(self, outcome: str) -> None:
-        """Nobody hands over what was freed."""
+        """End the jobs in flight; nobody admits others in place of them."""
         while self.held:
             one = self.held.pop()
             finish(one, outcome_of(one, outcome))
 
     def _pause(self, firm: int | None, job_type: str | None, limit_key: str | None) -> None:
-        with suppress(WrongState):  # that is paused already
+        with suppress(WrongState):  # the same is paused already
             pause(firm=self._firm(firm), job_type=job_type, limit_key=limit_key, reason="x")
 
     def _resume(self, pick: int) -> None:
@@ -158,7 +158,7 @@ class History:
 
     def _cap(self, firm: int, most: int | None) -> None:
         Firm.objects.filter(pk=self.firm_ids[firm]).update(running_cap=most)
-        # A lower cap reaches what was let through before when that is demoted.
+        # A lower cap holds back jobs that were admitted before only when these are demoted.
         demote()
 
     def _activate(self, firm: int, active: bool) -> None:
@@ -206,7 +206,7 @@ class History:
                 assert sum(units for _, units in counted[first : last + 1]) <= allowed + 0.001
 
     def let_it_run(self) -> None:
-        """Give it all the time there is; the limits stay as they are."""
+        """Let time pass until all jobs have ended that can; the limits stay as they are."""
         for _ in range(ROUNDS):
             if not self.stuck():
                 break
@@ -216,7 +216,7 @@ class History:
             self.do("finish", "completes")
 
     def stuck(self) -> list[UUID]:
-        """Return the jobs that are not over though nothing stops them."""
+        """Return the jobs that have not ended although nothing holds them back."""
         no_room = {
             firm.pk
             for firm in Firm.objects.filter(pk__in=self.firm_ids)
@@ -232,14 +232,14 @@ class History:
 
 
 def outcome_of(one: Claim, name: str) -> Outcome:
-    """Return the outcome; nobody tries again without an attempt left."""
+    """Return the outcome of this name; without an attempt left, a failure is a dead letter."""
     if name == "fails" and one.attempts >= one.max_attempts:
         return DeadLettered(DeadReason.EXHAUSTED, FAILURE)
     return OUTCOMES[name]
 
 
 def stops(one: Pause, job: Claim | JobQueue) -> bool:
-    """Say whether the pause means this job."""
+    """Say whether the pause holds back this job."""
     return (
         (one.everywhere or one.firm_id == job.firm_id)
         and one.job_type in ("", job.job_type)
@@ -248,7 +248,7 @@ def stops(one: Pause, job: Claim | JobQueue) -> bool:
 
 
 def limits_of(limits: list[RateLimit], job: Claim) -> dict[tuple[Any, ...], RateLimit]:
-    """Return the limit that holds for the job in each bucket that counts it."""
+    """Return for each bucket that counts the job the limit that applies."""
     ranked: dict[tuple[Any, ...], list[RateLimit]] = defaultdict(list)
     for one in limits:
         if not (one.everywhere or one.firm_id == job.firm_id):
@@ -260,7 +260,7 @@ def limits_of(limits: list[RateLimit], job: Claim) -> dict[tuple[Any, ...], Rate
         for_key = job.limit_key is not None and one.limit_key in ("", job.limit_key)
         if one.counted_by == "key" and for_key and one.job_type in ("", job.job_type):
             ranked["key", job.firm_id, one.job_type, job.limit_key].append(one)
-    # A firm's own before one for every firm, one for this key before one for each.
+    # A firm's own limit comes before one for every firm, and one for this key before one for each.
     return {
         bucket: min(found, key=lambda one: (one.everywhere, one.limit_key == ""))
         for bucket, found in ranked.items()

@@ -1,4 +1,4 @@
-"""Pauses, and firms that are not active: nothing of theirs starts, and all of it goes on after."""
+"""Pauses, and firms that are not active: none of their jobs start, and all of them go on later."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-23")]
 
 
 def taken() -> set[object]:
-    """Sweep, claim, and return the ids of the jobs."""
+    """Sweep and claim; return the ids of the jobs."""
     sweep()
     return {one.job_id for one in take()}
 

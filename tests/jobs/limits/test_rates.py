@@ -1,4 +1,4 @@
-"""Rate limits: so many starts in so much time, a firm at a time, and no attempt used by waiting."""
+"""Rate limits: how many jobs of a firm start in a time; waiting uses no attempt."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-24")]
 
 
 def starts(moment: datetime, seconds: float) -> int:
-    """Sweep and claim at that time; return how many jobs start, which are over at once."""
+    """Sweep, claim and complete at that time; return how many jobs that were."""
     with stopped_at(moment + timedelta(seconds=seconds)):
         sweep()
         held = take(100)
         for one in held:
             finish(one, Completed({}))
-        # The next look sees that they are gone.
+        # The next sweep sees that these jobs have ended.
         sweep()
         return len(held)
 
@@ -87,7 +87,7 @@ def test_a_clock_that_is_put_back_holds_the_rate_up_for_no_longer_than_a_token_t
 
 
 def test_what_was_let_through_and_waits_for_a_worker_counts_against_the_burst(add, now):
-    """Or else an hour without a worker would end in an hour's worth of starts."""
+    """Otherwise an hour without a worker would end with an hour's starts at once."""
     set_rate_limit("test.work", 1, 1, burst=2)
     for _ in range(10):
         add()
@@ -133,7 +133,7 @@ def test_without_the_limit_all_of_it_runs(add, now):
 
 @pytest.mark.req("J-20", "J-23")
 def test_limits_hold_together(firm, add, now):
-    """Cap 3, two of a type a minute, one of each key: all of them at once, in one line."""
+    """A cap of three, a rate of two a minute for the type, and a lock per key hold together."""
     Firm.objects.filter(pk=firm.pk).update(running_cap=3)
     set_rate_limit("test.locked", 2, 60)
     keyed = [add("test.locked", f"key-{number % 2}") for number in range(6)]
@@ -143,7 +143,8 @@ def test_limits_hold_together(firm, add, now):
         held = take(100)
         assert {one.job_id for one in held} == {keyed[0], keyed[1], others[0]}
         assert len(locks()) == 2
-        # Room and a slot are free again, but the tokens are gone: of the rest, only others run.
+        # Room and a slot are free again, but no token is left, so only a job of the other type
+        # runs.
         assert admit(finish(held[0], Completed({})).released_capacity) == 1
         assert [one.job_id for one in take(100)] == [others[1]]
 

@@ -1,4 +1,4 @@
-"""Why a job is not running: one line for each thing in its way, and nothing of other firms."""
+"""Why a job is not running: a line for each thing in its way, and nothing of other firms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-25")]
 
 
 def reasons(firm: Firm, job_id) -> list[WaitReason]:
-    """Ask as an operator of the firm, who sees that firm alone."""
+    """Return the reasons that an operator of the firm, who sees only that firm, is told."""
     with firm_scope(firm):
         told = why_waiting(JobQueue.objects.get(pk=job_id))
     return [reason for reason in told if reason.code not in OF_WORKERS]
@@ -118,7 +118,7 @@ def test_a_job_deep_in_a_rate_limit_hears_its_own_time(firm, other_firm, add):
         sweep()
         take(40)
         reason = reasons(firm, ids[-1])[0]
-    # 10 have started; 49 others come before it, one every 6 s, and the first of them in 6 s.
+    # 10 jobs have started; 49 come before this one, the first of them in 6 s, and one every 6 s.
     assert reason.detail == (
         "rate limit of test.work: at most 10 in 1 min; jobs ahead of it: 49; it may start in about 5 min"
     )
