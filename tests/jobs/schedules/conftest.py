@@ -1,4 +1,4 @@
-"""What tests of schedules ask for."""
+"""A job type and a group for the tests of schedules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobs.schedules.groups import GroupRequest, Member
 
 
 class PostPayload(JobPayload):
-    """A letter box and what to put into it."""
+    """A letter box, and the text to put into it."""
 
     box: str
     text: str = ""
@@ -21,7 +21,7 @@ class PostPayload(JobPayload):
 
 @pytest.fixture
 def mail_type(job_types: dict[str, JobType]) -> None:
-    """Declare a type whose payload a group's members complete."""
+    """Declare a type whose payload needs a field from the members of the group."""
 
     @job("test.post", category="notifications", payload=PostPayload)
     def post(payload: PostPayload, ctx: Any) -> None:
@@ -30,7 +30,7 @@ def mail_type(job_types: dict[str, JobType]) -> None:
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Member]], list[GroupRequest]]:
-    """Return a function that registers the group "box" and returns whom it was asked for."""
+    """Return a function that registers the group "box" and returns the requests it will get."""
     monkeypatch.setattr(schedule_groups, "_groups", dict(schedule_groups._groups))
 
     def register(members: list[Member]) -> list[GroupRequest]:

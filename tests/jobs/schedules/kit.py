@@ -1,4 +1,4 @@
-"""Short names for what the tests of schedules do all the time."""
+"""Helpers that most tests of schedules need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobs.schedules.tick import SlotResult, tick
 from tenants.models import Firm
 from tenants.scope import all_firms
 
-# A day without anything special about it.
+# On this day no clock is changed.
 START = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -35,13 +35,13 @@ def schedule(firm: Firm, *, created: datetime = START, **columns: Any) -> Schedu
 
 
 def tick_at(moment: datetime) -> list[SlotResult]:
-    """Tick while the database's clock stands there."""
+    """Tick at this time of the database's clock."""
     with stopped_at(moment):
         return tick()
 
 
 def tick_through(start: datetime, end: datetime, step: timedelta) -> None:
-    """Tick again and again as time goes by."""
+    """Tick at each `step` from `start` to `end`."""
     moment = start
     while moment <= end:
         tick_at(moment)
@@ -49,18 +49,18 @@ def tick_through(start: datetime, end: datetime, step: timedelta) -> None:
 
 
 def jobs() -> list[JobQueue]:
-    """Return every job, oldest slot first."""
+    """Return every job, by slot."""
     with all_firms("test"):
         return list(JobQueue.objects.order_by("idempotency_key"))
 
 
 def slots() -> list[datetime]:
-    """Return the slots that led to a job, read from the jobs' own keys."""
+    """Return the slots that led to a job, as the jobs' correlation ids name them."""
     return sorted(slot_of(job) for job in jobs())
 
 
 def slot_of(job: JobQueue) -> datetime:
-    """Return the slot a job stands for."""
+    """Return the slot that led to the job."""
     return datetime.strptime(job.correlation_id.split(":")[2], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
 
 
@@ -72,6 +72,6 @@ def now(row: Schedule) -> Schedule:
 
 
 def doubles(found: Iterable[datetime]) -> list[datetime]:
-    """Return what is there more than once."""
+    """Return the values that are in `found` more than once."""
     seen: set[datetime] = set()
     return [one for one in found if one in seen or seen.add(one)]  # type: ignore[func-returns-value]  # add() returns None on purpose

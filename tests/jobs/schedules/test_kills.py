@@ -1,4 +1,4 @@
-"""Schedulers in processes of their own, which are killed: every slot once all the same."""
+"""Schedulers in processes of their own, which are killed: nevertheless every slot runs once."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ pytestmark = [
 
 TICKERS = 2
 SCHEDULES = 8
-# Slots, and kills among them: in the suite, and in `make chaos`.
+# How many slots, and how many kills among them: in the suite, and in `make chaos`.
 SUITE = (12, 3)
 CHAOS = (200, 50)
 
 
 class Tickers:
-    """Processes that tick by one clock."""
+    """Processes that tick by the same clock."""
 
     def __init__(self, folder: Path) -> None:
         self._clock = folder / "clock"
@@ -42,13 +42,13 @@ class Tickers:
         self._processes: list[tuple[subprocess.Popen[bytes], Path]] = []
 
     def set_clock(self, moment: datetime) -> None:
-        """Let it be that time for all of them."""
+        """Set the clock of all processes to this time."""
         draft = self._clock.with_suffix(".new")
         draft.write_text(moment.isoformat(), encoding="ascii")
         draft.replace(self._clock)
 
     def start(self) -> None:
-        """Start one more."""
+        """Start one more process."""
         self._started += 1
         mark = self._clock.with_name(f"clock.{self._started}")
         process = subprocess.Popen(
@@ -63,11 +63,11 @@ class Tickers:
         self._processes.append((process, mark))
 
     def wait_until_one_ticks(self) -> None:
-        """Wait until at least one has ticked."""
+        """Wait until one of the processes has ticked."""
         wait_until(lambda: any(mark.exists() for _, mark in self._processes), "a tick")
 
     def kill(self, rng: Random) -> None:
-        """Kill one that has ticked, without a warning."""
+        """Kill one of the processes that have ticked."""
         at_work = [one for one in self._processes if one[1].exists()]
         victim = rng.choice(at_work)
         self._processes.remove(victim)
@@ -75,7 +75,7 @@ class Tickers:
         victim[0].wait(10)
 
     def kill_all(self) -> None:
-        """End whatever is left."""
+        """Kill the processes that are left."""
         for process, _ in self._processes:
             process.kill()
             process.wait(10)
@@ -89,7 +89,7 @@ def tickers(tmp_path: Path) -> Iterator[Tickers]:
 
 
 def behind(moment: datetime) -> int:
-    """Return how many schedules have not run what is due by then."""
+    """Return how many schedules have not run a slot that is due at `moment`."""
     with all_firms("test"):
         return Schedule.objects.filter(next_run_at__lte=moment).count()
 
@@ -107,11 +107,12 @@ def test_killing_schedulers_neither_doubles_nor_loses_a_slot(
     fatal = set(rng.sample(range(1, slots + 1), kills))
 
     for number in range(1, slots + 1):
-        # Not on the minute: SQLite compares text, and `behind` spells whole seconds otherwise.
+        # Never on the minute, because SQLite compares times as texts, and writes whole seconds
+        # differently.
         moment = START + number * MINUTE + timedelta(seconds=rng.randint(1, 59))
         tickers.set_clock(moment)
         if number in fatal:
-            # A few looks later they are at what has just come due, or have done it.
+            # By then the schedulers run the slot that has just come due, or have run it.
             for _ in range(rng.randint(0, 8)):
                 behind(moment)
             tickers.kill(rng)

@@ -1,4 +1,4 @@
-"""Five schedulers at once: no slot twice, none missed, through summer time, jumps and kills."""
+"""Five schedulers at once: each slot runs once, despite summer time, clock jumps and kills."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from tests.jobs.schedules.kit import DAY, HOUR, MINUTE, at, doubles, jobs, now, 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("S-01")]
 
 SCHEDULERS = 5
-# Virtual ticks in the suite, and in `make chaos`.
+# The number of ticks: in the suite, and in `make chaos`.
 SUITE = 1_500
 CHAOS = 100_000
-# How likely one of the schedulers that move a schedule is killed in a tick, for each of them, and
-# the clock jumps at one.
+# The probability of a death in a tick, for each of the schedulers, and of a jump of the clock
+# before a tick.
 DOOM = 0.15
 JUMP = 0.04
-# The weekends on which Vienna changes its clocks.
+# On these weekends Vienna changes its clocks.
 WEEKENDS = ("2026-03-28 18:00", "2026-10-24 18:00")
 STAY = timedelta(hours=14)
 
 
 class Killed(BaseException):
-    """Stands for the end of the process: nothing after it runs, and nothing is committed."""
+    """The death of the process: nothing after it runs, and nothing is committed."""
 
 
 @dataclass
 class Expected:
-    """What one schedule should have led to by now, reckoned one tick after the other."""
+    """The slots that one schedule should have run by now, computed tick by tick."""
 
     row: Schedule
     next_slot: datetime
     slots: list[datetime] = field(default_factory=list)
 
     def reckon(self, moment: datetime) -> None:
-        """Note what a tick at this moment has to run."""
+        """Add the slot that a tick at this moment has to run."""
         if self.next_slot > moment:
             return
         timetable = self.row.timetable()
@@ -60,13 +60,14 @@ class Expected:
 
 
 class Schedulers:
-    """Threads with a connection each, which tick at once; some are killed in the middle."""
+    """Threads with a connection each, which tick at the same time; some die on the way."""
 
     def __init__(self, rng: Random, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ticks = 0
         self._rng = rng
         self._together = threading.Barrier(SCHEDULERS)
-        # Fates of the tick that nobody has met yet: who moves a schedule meets one, whoever it is.
+        # The deaths left in this tick: each scheduler that moves a schedule takes one from the
+        # list.
         self._fates: list[str] = []
         self._pool = ThreadPoolExecutor(SCHEDULERS)
         real = tick.advance
@@ -81,14 +82,14 @@ class Schedulers:
             return moved
 
         monkeypatch.setattr(tick, "advance", advance)
-        # Keys would hide a slot that ran twice while its first job lives: they are left out here.
+        # Without keys, because a key would hide a second run of a slot while the first job is live.
         spec = tick._spec
         monkeypatch.setattr(
             tick, "_spec", lambda *given: replace(spec(*given), idempotency_key=None)
         )
 
     def tick(self, moment: datetime, *, deadly: bool) -> int:
-        """Let all of them tick at this moment; return how many were killed."""
+        """Let all of them tick at this moment; return how many died."""
         self._fates = [
             self._rng.choice(("before the move", "before the commit"))
             for _ in range(SCHEDULERS)
@@ -112,7 +113,7 @@ class Schedulers:
         return False
 
     def close(self) -> None:
-        """Close their connections."""
+        """Close the connections of the threads."""
         together = threading.Barrier(SCHEDULERS)
 
         def leave(_: int) -> None:
@@ -136,7 +137,7 @@ def schedulers(rng: Random, monkeypatch: pytest.MonkeyPatch) -> Iterator[Schedul
 
 
 def moments(rng: Random, ticks: int) -> Iterator[datetime]:
-    """Return a clock's way through both weekends: mostly on, at times a jump and back."""
+    """Yield the clock's times on both weekends: mostly forward, with some jumps that are undone."""
     share = ticks // (2 * SCHEDULERS * len(WEEKENDS))
     for weekend in WEEKENDS:
         start = moment = at(weekend)
@@ -175,7 +176,7 @@ def test_no_slot_twice_and_none_missed(
     ticks, killed = CHAOS if chaos else SUITE, 0
     for moment in moments(rng, ticks):
         killed += schedulers.tick(moment, deadly=True)
-        # Whoever lived may have passed by what the dying still held: those who tick next do not.
+        # The living may have skipped schedules that the dying had locked; the next tick runs these.
         schedulers.tick(moment, deadly=False)
         for one in expected:
             one.reckon(moment)

@@ -1,4 +1,4 @@
-"""What people do with schedules: make, change, run, pause, resume; and what the code ships."""
+"""What people do with schedules: create, change, run, pause, resume; and default schedules."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_a_timetable_that_cannot_be_used_is_not_resumed(
 ) -> None:
     row = schedule(firm, cron="0 * * * *")
     pause(row)
-    # As an older version, or a host with other time zones, may have stored it.
+    # An older version, or a host with other time zones, may have stored such a timetable.
     with all_firms("test"):
         Schedule.objects.filter(pk=row.pk).update(**stored)
     with (
@@ -261,7 +261,7 @@ def test_a_schedule_out_of_sight_is_not_found(firm: Firm, other_firm: Firm) -> N
 
 @pytest.fixture
 def declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
-    """Ship one schedule whose interval the test decides."""
+    """Declare one default schedule, whose interval the test sets."""
     setting = {"every": 3600}
     monkeypatch.setattr(defaults, "_defaults", {})
     default_schedule("purge", "purge_jobs", every_seconds=lambda: setting["every"])

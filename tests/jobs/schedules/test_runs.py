@@ -1,4 +1,4 @@
-"""The history of a schedule's runs: what became of their jobs, kept when the jobs are purged."""
+"""The history of a schedule's runs: what became of their jobs, and how long it is kept."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("S-01")]
 
 
 def the_run() -> ScheduleRun:
-    """Return the only run there is, as the table has it."""
+    """Return the only run, as it is stored."""
     (run,) = rows(ScheduleRun)
     found: ScheduleRun = run
     return found
 
 
 def followed() -> ScheduleRun:
-    """Follow the runs, and return the only one."""
+    """Let maintenance follow the runs; return the only one."""
     follow_runs(None)
     return the_run()
 
 
 @pytest.fixture
 def everybody(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> Schedule:
-    """Return a schedule with a job for each of three members."""
+    """Return a schedule that enqueues a job for each of three members."""
 
     def members(_: GroupRequest) -> Iterator[Member]:
         yield from (Member(firm.pk, key=name) for name in ("ann", "ben", "cid"))
@@ -166,7 +166,7 @@ def test_runs_outlive_their_jobs_and_go_in_the_end(firm: Firm) -> None:
     tick_at(START + MINUTE)
     work_off()
     with later(8 * DAY.total_seconds()):
-        # Not before its run knows what became of it.
+        # The job is kept until its run knows how the job ended.
         assert prune(firm).jobs == 0
         followed()
         assert prune(firm).jobs == 1

@@ -1,4 +1,4 @@
-"""What a tick does: a slot becomes jobs once, and what was missed is made up for as it says."""
+"""A tick: a due slot becomes jobs once, and missed slots run as the schedule says."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_tick_that_is_lost_before_its_commit_leaves_the_slot_to_the_next(
 
 
 def test_the_move_goes_forward_alone(firm: Firm) -> None:
-    """What a scheduler without a lock would do after another has run the slot: nothing."""
+    """This is what a scheduler without the lock would do after another one has run the slot."""
     stale = schedule(firm)
     tick_at(START + MINUTE)
     moved = in_transaction(
@@ -325,7 +325,7 @@ def test_a_row_made_without_a_first_slot_gets_one(firm: Firm) -> None:
         row = Schedule.objects.create(
             firm=firm, name="by hand", cron="0 3 * * *", job_type="noop", time_zone="UTC"
         )
-    # Three o'clock may have come meanwhile.
+    # It may have become three o'clock in the meantime.
     assert before < row.next_run_at <= datetime.now(UTC) + DAY
 
 

@@ -1,4 +1,4 @@
-"""When slots are: intervals, cron expressions, and both days on which the clock is changed."""
+"""When slots are: intervals, cron expressions, and the two days on which clocks are changed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ZONES = (
     "UTC",
     VIENNA,
     "America/New_York",
-    "Australia/Lord_Howe",  # its summer time is half an hour
-    "Africa/Cairo",  # its clock jumps at midnight
-    "Pacific/Apia",  # it has left out a day
-    "Asia/Pyongyang",  # it has gone back and forth by half an hour, without summer time
+    "Australia/Lord_Howe",  # summer time is half an hour
+    "Africa/Cairo",  # the clock jumps at midnight
+    "Pacific/Apia",  # a day was left out
+    "Asia/Pyongyang",  # the zone changed by half an hour twice, without summer time
 )
 CRONS = (
     "30 2 * * *",
@@ -118,7 +118,7 @@ def test_the_slots_are_the_same_wherever_one_starts_to_look(
 
 @st.composite
 def fields(draw: st.DrawFn, low: int, high: int) -> tuple[str, set[int]]:
-    """Return a field of a cron expression, and the numbers it stands for."""
+    """Return a field of a cron expression, and the numbers that it means."""
     numbers = range(low, high + 1)
     step = draw(st.integers(1, 20))
     first, last = sorted(
@@ -139,7 +139,7 @@ def fields(draw: st.DrawFn, low: int, high: int) -> tuple[str, set[int]]:
 
 @cache
 def changes(zone: str) -> list[datetime]:
-    """Return when the zone's clock was changed, at most a quarter of a day after that."""
+    """Return the times at which the zone's clock had changed in the last quarter of a day."""
     clock = ZoneInfo(zone)
     times = [at("2009-01-01") + number * 6 * HOUR for number in range(12 * 366 * 4)]
     offsets = [time.astimezone(clock).utcoffset() for time in times]
@@ -157,7 +157,7 @@ def slots_by_the_minute(
     start: datetime,
     end: datetime,
 ) -> list[datetime]:
-    """Return the slots after `start` and not after `end`, found by watching the clock tick."""
+    """Return the slots after `start` and not after `end`, found by watching the clock."""
     clock = ZoneInfo(zone)
     found, seen = [], set[datetime]()
     moment = start - DAY
@@ -165,7 +165,7 @@ def slots_by_the_minute(
     while moment < end:
         moment += MINUTE
         before, shown = shown, moment.astimezone(clock).replace(tzinfo=None, fold=0)
-        # A clock that is put forward skips times.
+        # A clock that is put forward skips times, and these are due, too.
         due = [shown]
         if not real_time:
             while before + MINUTE < shown:

@@ -1,4 +1,4 @@
-"""Real workers run schedules, unless they are told to leave them."""
+"""Worker processes run schedules, unless they are told not to."""
 
 from __future__ import annotations
 

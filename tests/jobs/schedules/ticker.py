@@ -10,7 +10,7 @@ import django
 
 
 def main(clock: Path, mark: Path) -> None:
-    """Tick until killed; `mark` exists once it has ticked."""
+    """Tick until the process is killed; create `mark` after the first tick."""
     django.setup()
     from tests.jobs.schedules.kit import tick_at
 
