@@ -1,4 +1,4 @@
-"""Two firms with rows in every table of the queue, and a key for each role in the first."""
+"""Two firms with rows in every table of the queue, and an API key for each role in the first."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ROOT = "/api/v1/jobs/admin/"
 
 
 class Api:
-    """Somebody at the API: an API key, or a browser's session."""
+    """A caller of the API: with an API key, or with a browser's session."""
 
     def __init__(self, key: str = "", *, client: Client | None = None) -> None:
         self.client = client or Client(raise_request_exception=False)
@@ -88,7 +88,7 @@ class Api:
 
 
 def problem(answer: HttpResponse, status: int) -> dict[str, Any]:
-    """Return the problem details of an answer that must have this status, form checked."""
+    """Return the problem details of an answer, after checking its status and its form."""
     assert answer.status_code == status, answer.content[:500]
     assert answer["Content-Type"] == "application/problem+json"
     found: dict[str, Any] = json.loads(answer.content)
@@ -107,7 +107,7 @@ def fields(answer: HttpResponse, status: int = 400) -> dict[str, str]:
 
 
 def audit_log() -> list[AuditEntry]:
-    """Return what operators did, oldest first."""
+    """Return the audit log of operators, oldest first."""
     with all_firms("test"):
         return list(AuditEntry.objects.exclude(act__startswith="api_key.").order_by("id"))
 
@@ -120,14 +120,14 @@ def key_for(firm: Firm, role: Role, username: str = "") -> str:
 
 @pytest.fixture(autouse=True)
 def tried_rehearsals() -> Iterator[list[Any]]:
-    """Rehearse without a process; return what was to be tried."""
+    """Replace the process of rehearsals; return the list of what was to be rehearsed."""
     with without_process() as tried:
         yield tried
 
 
 @dataclass(frozen=True)
 class FirmRows:
-    """What one firm has in the queue's tables; `canary` is a text in all of it."""
+    """The rows of one firm in the queue's tables; `canary` is a text that is in all of them."""
 
     firm: Firm
     canary: str
@@ -172,7 +172,7 @@ def _endpoint(firm: Firm, name: str) -> NotificationEndpoint:
 
 
 def fill(firm: Firm) -> FirmRows:
-    """Give the firm a row in every table, its canary in every text."""
+    """Give the firm a row in every table, with its canary in every text."""
     now = timezone.now()
     canary = f"canary-{firm.slug}"
     payload = {**envelope(firm.pk), "correlation_id": canary}
@@ -258,7 +258,7 @@ def globex(other_firm: Firm) -> FirmRows:
 
 @pytest.fixture
 def worker(acme: FirmRows, globex: FirmRows) -> Worker:
-    """Return a live worker that runs a job of each firm; its row names one that has ended, too."""
+    """Return a live worker that runs a job of each firm; its row also names one that has ended."""
     found = WorkerFactory(job_types=["noop"])
     in_flight = [
         JobQueueFactory(firm=rows.firm, status="processing", worker_id=found.pk)
@@ -291,13 +291,13 @@ def admin(acme: FirmRows) -> Api:
 
 @pytest.fixture
 def staff(db: None) -> Api:
-    """Return platform staff in a browser; CSRF is not what their tests are about."""
+    """Return a member of platform staff in a browser, without the CSRF check."""
     client = Client(raise_request_exception=False)
     client.force_login(UserFactory(username="root", platform_staff=True))
     return Api(client=client)
 
 
 def at(monkeypatch: pytest.MonkeyPatch, second: int) -> None:
-    """Stop the clock that counts requests so many seconds after the beginning of a minute."""
+    """Stop the clock that counts requests, `second` seconds after the beginning of a minute."""
     now = {connection.vendor: str(1_800_000_000 + second)}
     monkeypatch.setattr(throttles, "_NOW", now)

@@ -1,4 +1,4 @@
-"""Invalid requests: 4xx as problem details that name the field, and nothing changes."""
+"""Invalid requests: the answer is a problem that names the field, and nothing changes."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_what_does_not_exist_is_not_found(path: str, viewer: Api) -> None:
 def test_operations_on_what_does_not_exist_are_not_found(
     route: str, admin: Api, staff: Api
 ) -> None:
-    # Workers serve every firm.
+    # Workers serve every firm, so only platform staff may operate on them.
     caller = staff if route.startswith("workers/") else admin
     for missing in ("0190b5a4-7c1e-7d3a-9f42-5b8e6c0a1d27", "x"):
         path = ID_IN_ROUTE.sub(missing, route)
@@ -210,7 +210,7 @@ def test_a_bug_here_is_a_500_that_tells_nothing_and_changes_nothing(
 ) -> None:
     audit = dead_letters.audit
 
-    # The last step of the operation.
+    # Audit is the operation's last step, so all other changes have to be rolled back.
     def audit_and_break(*args: Any, **kwargs: Any) -> None:
         audit(*args, **kwargs)
         raise RuntimeError("the inner workings")

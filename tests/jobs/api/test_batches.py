@@ -1,4 +1,4 @@
-"""`batches/`: progress over REST."""
+"""`batches/`: the progress of batches over REST."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Circuit breakers over REST: listed, opened and closed by hand."""
+"""Circuit breakers over REST: they are listed, and opened and closed by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OUTAGE = {"job_type": "sync", "reason": "the provider announced an outage"}
 
 
 def states() -> dict[tuple[str, str], str]:
-    """Return the breakers' states, those of the fixtures left out."""
+    """Return the states of the breakers that the fixtures did not make."""
     return {
         (one.firm.slug, one.job_type): one.state
         for one in rows(CircuitBreaker)

@@ -1,4 +1,4 @@
-"""`jobs/chain/`: jobs one after the other over REST."""
+"""`jobs/chain/`: enqueuing a chain over REST."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATH = "jobs/chain/"
 
 
 def enqueued() -> list[str]:
-    """Return the statuses of the jobs of chains, the oldest first."""
+    """Return the statuses of the jobs of chains, oldest first."""
     with all_firms("test"):
         found = JobQueue.objects.filter(correlation_id="chain").order_by("pk")
         return list(found.values_list("status", flat=True))

@@ -1,4 +1,4 @@
-"""PATCH on a waiting job."""
+"""PATCH changes a waiting job."""
 
 from __future__ import annotations
 

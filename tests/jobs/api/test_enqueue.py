@@ -1,4 +1,4 @@
-"""POST to the list of jobs."""
+"""POST to the list of jobs enqueues a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters of dead letters, locks and workers: what they keep, and what they leave out."""
+"""Filters of dead letters, locks and workers: which rows they keep."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
 
 @pytest.fixture
 def old(acme: FirmRows) -> DeadLetterQueue:
-    """Return a dead letter of two days ago, beside the one of now."""
+    """Return a dead letter of two days ago; the fixture's own is of now."""
     return DeadLetterQueueFactory(
         original_job=JobQueueFactory(firm=acme.firm, status="dlq"),
-        # Ids of one moment begin alike.
+        # The ids of dead letters of one moment begin alike.
         id=UUID(int=acme.dead_letter.pk.int ^ 1),
         reason="stale",
         error_class="KeyError",
@@ -113,7 +113,7 @@ def test_a_user_of_another_firm_is_as_unknown_as_one_that_does_not_exist(
 
 @pytest.fixture
 def locks(acme: FirmRows) -> dict[str, str]:
-    """Return the ids of some locks by their keys; "over" is one whose time is up."""
+    """Return the ids of some locks by key; the time of the lock "over" is up."""
     now = timezone.now()
     rows: dict[str, tuple[str, datetime | None]] = {
         "mailbox:1": (f"job:{acme.waiting.pk}", None),
@@ -164,7 +164,7 @@ def test_a_lock_whose_time_is_up_cannot_be_released(admin: Api, locks: dict[str,
 
 @pytest.fixture
 def workers(firm: Firm) -> None:
-    """Store one worker of each state, by their hosts."""
+    """Store one worker in each state, named by its host."""
     now = timezone.now()
     soon, past = now + timedelta(hours=1), now - timedelta(seconds=1)
     for host, lease, dead_at, categories in (
@@ -221,7 +221,7 @@ def test_jobs_by_qualifiers(viewer: Api, operator: Api, acme: FirmRows, globex: 
     for text, code in (
         ("status:none", {"search.status": "invalid_choice"}),
         ("firm:globex", {"search.firm": "unknown"}),
-        # A viewer sees no values of payloads, and cannot find them out.
+        # A viewer must not find out values of payloads, which they cannot see.
         (by_payload, {"search.payload.correlation_id": "permission_denied"}),
     ):
         assert fields(viewer.get("jobs/", {"search": text})) == code
@@ -233,7 +233,7 @@ def test_a_page_of_a_search_that_found_nothing_leads_on(
 ) -> None:
     monkeypatch.setattr(lists, "MOST_READ", 2)
     first = viewer.get("jobs/", {"search": "status:pending type:noop error:x"}).json()
-    assert first == {"results": [], "next": None}  # An index finds the pending ones.
+    assert first == {"results": [], "next": None}  # An index finds the pending jobs.
     first = viewer.get("jobs/", {"search": "key:canary-acme"}).json()
     assert first["results"] == []
     second = viewer.get("jobs/", {"search": "key:canary-acme", "cursor": first["next"]}).json()

@@ -1,4 +1,4 @@
-"""Schemathesis over the OpenAPI schema, in this process: no 5xx, and no answer the schema lacks."""
+"""Schemathesis over the OpenAPI schema, in this process: no 5xx, and no undocumented answer."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from tests.support.fuzzing import (
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-02")]
 
-# Made-up requests per operation, beside those that cover what the schema says of each parameter.
+# How many random requests each operation gets, beside those that cover each parameter.
 EXAMPLES = 12
-# The last are platform staff, for whom some addresses are.
+# None stands for platform staff, for whom some addresses are reserved.
 ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN, None)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The keys of those who ask, and what there is to be asked for."""
+    """The API keys of the callers, and the rows that they may ask for."""
 
     keys: dict[Role | None, str]
     targets: Targets
 
 
-# Without a parameter schemathesis leaves the operation out of a test's name.
+# Schemathesis leaves the operation out of the name of a test without parameters.
 @pytest.fixture(params=["each role"])
 def asked(acme: FirmRows, globex: FirmRows) -> Asked:
-    """Return the keys of those who may read, who may act, and who may do everything."""
+    """Return the API keys of each role, and the rows that may be asked for."""
     people = {role: issued(acme.firm, role) for role in ROLES}
     owner = people.pop(Role.ADMIN)
     readers = tuple(user for user, _ in people.values())
@@ -57,7 +57,7 @@ def asked(acme: FirmRows, globex: FirmRows) -> Asked:
 
 @pytest.fixture(autouse=True)
 def _undisturbed() -> Iterator[None]:
-    """Ask without bounds, in the test's own transaction."""
+    """Lift the bounds of requests, and keep everything in the test's own transaction."""
     with undisturbed():
         yield
 
@@ -80,7 +80,7 @@ def test_every_address_with_an_id_finds_a_row(asked: Asked) -> None:
     operations = [result.ok() for result in schema.get_all_operations()]
     with_id = [one for one in operations if "{" in one.path]
     assert {resource_of(one.path) for one in with_id} == asked.targets.ids.keys()
-    # Platform staff find them all; others have no business with workers.
+    # Platform staff find every row; other callers may not see workers.
     headers = {"Authorization": f"Bearer {asked.keys[None]}"}
     for one in with_id:
         for target in asked.targets.ids[resource_of(one.path)]:
@@ -94,7 +94,7 @@ _turns = cycle(ROLES)
 
 
 def _role(case: schemathesis.Case[Any]) -> Role | None:
-    """Let an admin, whom nothing is refused, send what covers the schema; else roles take turns."""
+    """Let an admin, whom nothing is refused, send what covers the schema; otherwise take turns."""
     if case.meta is None or case.meta.phase.name is TestPhase.FUZZING:
         return next(_turns)
     return Role.ADMIN

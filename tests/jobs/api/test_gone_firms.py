@@ -1,4 +1,4 @@
-"""What is left of a firm that is gone is found, shown and decided about at every door of staff."""
+"""Platform staff find, see and decide about what is left of a firm that is gone, at every door."""
 
 from __future__ import annotations
 

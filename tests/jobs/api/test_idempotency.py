@@ -1,4 +1,4 @@
-"""Requests with an Idempotency-Key are done once, and answered alike."""
+"""Requests with an Idempotency-Key are done once, and repeated ones get the same answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API keys and sessions: who is let in, as whom, and for how long."""
+"""API keys and sessions: who is let in, with which role, and for how long."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_the_admin_shows_who_has_a_key(acme: FirmRows, globex: FirmRows) -> None
 
 
 class TestSessions:
-    """A browser that is signed in to the admin."""
+    """Requests of a browser that is signed in to the admin."""
 
     @pytest.fixture
     def browser(self, acme: FirmRows) -> Client:

@@ -1,4 +1,4 @@
-"""Lists: their rows, filters, pages and number of queries."""
+"""Lists: their rows, filters, pages, and numbers of queries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STATUSES = ["pending", "claimed", "processing", "completed", "failed", "dlq", "c
 
 
 def pages(api: Api, path: str, **query: Any) -> Iterator[dict[str, Any]]:
-    """Follow a list to its end."""
+    """Yield each page of a list, to its end."""
     cursor: dict[str, Any] = {}
     while True:
         page = api.get(path, {**query, **cursor}).json()
@@ -205,7 +205,7 @@ def test_every_list_comes_in_pages(path: str, viewer: Api, acme: FirmRows) -> No
         DeadLetterQueue.objects.update(moved_at=now)
         for number in range(3):
             job = JobQueueFactory(firm=acme.firm, status="dlq")
-            # A batch of dead letters shares its time.
+            # Dead letters of one statement have the same time.
             DeadLetterQueueFactory(original_job=job, reason="stale", moved_at=now)
             type(acme.lock).objects.create(
                 firm=acme.firm, lock_key=f"lock-{number}", holder_id="me", fencing_token=number
@@ -235,7 +235,8 @@ def test_a_cursor_of_another_list_or_of_none_is_refused(
 def test_a_longer_list_costs_no_more_queries(
     path: str, viewer: Api, acme: FirmRows, other_firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The first request of a minute forgets old callers, which is a statement more.
+    # The first request of a minute takes one statement more, which deletes the counts of old
+    # callers.
     at(monkeypatch, 30)
     viewer.get(path)
     WorkerFactory()

@@ -1,4 +1,4 @@
-"""Operations over REST: the answer, the row, the audit log, and the repeated request."""
+"""Operations over REST: the answer, the row, the audit log, and what a repeated request does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def only_entry() -> AuditEntry:
 
 
 def resolution(letter: DeadLetterQueue) -> str:
-    """Return the rows of the table now."""
+    """Return the dead letter's resolution as it is stored."""
     (found,) = [row for row in rows(DeadLetterQueue) if row.pk == letter.pk]
     return str(found.resolution)
 

@@ -1,4 +1,4 @@
-"""Pausing and resuming over REST: for one firm, for every firm, and what is refused."""
+"""Pausing and resuming over REST: for one firm and for every firm, and what is refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01", "J-23")]
 
 
 def member_of(*roles: tuple[Firm, Role]) -> Api:
-    """Return somebody in a browser with a role in each of some firms."""
+    """Return a user in a browser, with these roles in these firms."""
     user = UserFactory(username="both", is_staff=True)
     with all_firms("test"):
         for firm, role in roles:
@@ -32,7 +32,7 @@ def member_of(*roles: tuple[Firm, Role]) -> Api:
 
 
 def stored() -> list[tuple[str, bool, str, str]]:
-    """Return what is paused, the rows of the fixtures left out."""
+    """Return the pauses that the fixtures did not make."""
     return [
         (pause.firm.slug, pause.everywhere, pause.category, pause.job_type)
         for pause in rows(Pause)
@@ -148,7 +148,7 @@ def test_to_pause_everywhere_is_for_platform_staff(
     assert (answer.json()["firm"], answer.json()["everywhere"]) == (None, True)
     assert stored() == [("system", True, "", "noop")]
     where = f"pauses/{answer.json()['id']}/resume/"
-    # It belongs to the system firm: its members see it, those of other firms do not.
+    # The pause belongs to the system firm: its members see the pause, those of other firms do not.
     assert [row["firm"] for row in admin.results("pauses/")] == ["acme"]
     problem(admin.post(where), 404)
     problem(of_system.post(where), 403)

@@ -1,4 +1,4 @@
-"""Who may do what: every operation, every role, in one's own firm."""
+"""Who may do what: every operation, with every role, in the caller's own firm and in others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.jobs.api.conftest import Api, FirmRows, audit_log, key_for, problem
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01", "T-01", "T-03")]
 
 REASON = {"reason": "because"}
-# What an operation could change.
+# The models whose rows an operation may change.
 CHANGED: list[type[Any]] = [
     *(JobQueue, DeadLetterQueue, ConcurrencyLock, Pause, RateLimit, CircuitBreaker, Schedule),
     *(BulkRun, NotificationEndpoint),
@@ -39,7 +39,7 @@ CHANGED: list[type[Any]] = [
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation, and who may use it in their own firm."""
+    """One operation, and the role that it needs in the caller's own firm."""
 
     route: str
     needs: Role
@@ -47,7 +47,7 @@ class Operation:
     names_firm: bool = False
     # The field of `FirmRows` with the row that the route names.
     row: str = ""
-    # Where it is allowed.
+    # The status of the answer if the caller may do it.
     status: int = 200
     method: str = "post"
 
@@ -160,7 +160,7 @@ EACH = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: op
 
 
 def everything() -> list[Any]:
-    """Return all that an operation could change."""
+    """Return all rows that an operation may change."""
     with all_firms("test"):
         return [list(model.objects.order_by("pk").values()) for model in CHANGED]
 

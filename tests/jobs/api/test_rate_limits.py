@@ -1,4 +1,4 @@
-"""Rate limits over REST: set for one firm or for every firm, replaced, cleared, refused."""
+"""Rate limits over REST: set for one firm or for every firm, replaced, cleared, or refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEN_A_MINUTE = {"job_type": "noop", "amount": 10, "per_seconds": 60}
 
 
 def stored() -> list[tuple[str, bool, str, int, float, int]]:
-    """Return the limits, those of the fixtures left out."""
+    """Return the limits that the fixtures did not make."""
     return [
         (one.firm.slug, one.everywhere, one.job_type, one.amount, one.per_seconds, one.burst)
         for one in rows(RateLimit)

@@ -1,4 +1,4 @@
-"""`dlq/{id}/rehearse/`."""
+"""`dlq/{id}/rehearse/` over REST."""
 
 from __future__ import annotations
 

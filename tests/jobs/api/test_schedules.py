@@ -1,4 +1,4 @@
-"""Schedules over REST: their rows, and when each operation is allowed."""
+"""Schedules over REST: their rows, their runs, and when each operation is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI schema and its pages: complete, valid, and from this server alone."""
+"""The OpenAPI schema and its pages: complete, valid, and without other servers."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_schema_is_served() -> None:
 @pytest.mark.django_db
 @pytest.mark.parametrize(("wanted", "start"), [("json", b"{"), ("yaml", b"openapi: 3")])
 def test_the_schemas_format_can_be_chosen_in_its_address(wanted: str, start: bytes) -> None:
-    # Browsers ask for anything.
+    # Browsers accept any format.
     answer = Client().get("/api/v1/schema/", {"format": wanted}, headers={"Accept": "*/*"})
     assert answer.headers["Content-Type"].split(";")[0] == f"application/{wanted}"
     assert answer.content.startswith(start)
@@ -123,7 +123,7 @@ def test_every_body_says_that_it_takes_no_other_fields() -> None:
     assert len(bodies) > 8
     for name in bodies:
         assert schema["components"]["schemas"][name]["additionalProperties"] is False, name
-    # What is answered may gain fields.
+    # Answers may get more fields later.
     assert "additionalProperties" not in schema["components"]["schemas"]["JobRow"]
 
 

@@ -1,4 +1,4 @@
-"""How often one may ask: counted in the database, per key or user and per firm."""
+"""How often a caller may ask: counted in the database, per API key or user, and per firm."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_broke_counts_too_though_all_it_did_is_rolled_back(
 def test_a_new_minute_counts_anew(viewer: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CallerThrottle, "per_minute", 1)
     answers = []
-    # The turn of a minute, seen once out of order, and a clock that is set back by an hour.
+    # A request of the old minute comes after the turn of the minute; later the clock is put back.
     for second in (0, 59, 60, 59, 61, 120, 120 - 3600):
         at(monkeypatch, second)
         answers.append(viewer.get("queues/").status_code)
@@ -112,7 +112,7 @@ def sign_in(password: str, address: str = "192.0.2.1") -> Any:
 def test_an_address_may_try_to_sign_in_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
     UserFactory(username="ann", password="right", platform_staff=True)
     monkeypatch.setattr(login, "TRIES_PER_MINUTE", 2)
-    # Who gets in uses nothing up.
+    # Successful sign-ins do not count.
     assert [sign_in("right").status_code for _ in range(3)] == [302] * 3
     assert [sign_in("wrong").status_code for _ in range(2)] == [200] * 2
     refusal = sign_in("right")
