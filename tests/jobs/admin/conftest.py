@@ -1,4 +1,4 @@
-"""Two firms with rows in every table of the queue, and people who may see one, both or none."""
+"""Two firms with rows in every table of the queue, and users who see one firm, both or none."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from tests.support.rehearsals import without_process
 
 @pytest.fixture(autouse=True)
 def tried_rehearsals() -> Iterator[list[Any]]:
-    """Rehearse without a process; return what was to be tried."""
+    """Replace the process of rehearsals; return the list of what was to be rehearsed."""
     with without_process() as tried:
         yield tried
 
 
 @dataclass(frozen=True)
 class FirmRows:
-    """What one firm has in the queue's tables."""
+    """The rows of one firm in the queue's tables."""
 
     firm: Firm
     waiting: JobQueue
@@ -82,7 +82,7 @@ class FirmRows:
         return [*rows, self.membership, self.api_key, self.audit_entry]
 
     def pages(self) -> list[tuple[str, Any]]:
-        """Return the admin page of each row that every member may read: URL name and id."""
+        """Return URL name and id of each page that every member may read."""
         return [(url_name(row), row.pk) for row in self.rows() if row is not self.audit_entry]
 
 
@@ -118,7 +118,7 @@ def _fill(firm: Firm, username: str) -> FirmRows:
         counted = {"firm": firm, "category": "maintenance", "completed": 7}
         minute = now.replace(second=0, microsecond=0)
         JobMinute.objects.create(**counted, minute=minute)
-        # Before the time that charts show.
+        # These counts are older than the charts show.
         JobHour.objects.create(**counted, minute=minute.replace(minute=0) - timedelta(days=30))
         RateBucket.objects.create(
             firm=firm, job_type="noop", tokens=2.5, granted=0, refilled_at=now
@@ -236,7 +236,7 @@ def member(acme: FirmRows) -> Client:
 
 
 def browser_of(firm: Firm, role: Role, *, strict: bool = False) -> Client:
-    """Return the browser of a new member; a strict one is not spared the CSRF check."""
+    """Return the browser of a new member; with `strict`, it checks the CSRF token."""
     client = Client(enforce_csrf_checks=strict)
     client.force_login(new_member(firm, role))
     return client
@@ -256,13 +256,13 @@ def firm_admin(acme: FirmRows) -> Client:
 
 @pytest.fixture
 def staff(db: None) -> Client:
-    """Return the browser of platform staff, who see every firm."""
+    """Return the browser of a member of platform staff, who sees every firm."""
     return _signed_in(UserFactory(username="root", platform_staff=True))
 
 
 @pytest.fixture
 def stranger(db: None) -> Client:
-    """Return the browser of somebody who may use the admin and belongs to no firm."""
+    """Return the browser of a user who may use the admin and is a member of no firm."""
     return _signed_in(UserFactory(username="nobody", is_staff=True))
 
 

@@ -1,4 +1,4 @@
-"""Short names for the tests of the admin's operations."""
+"""Helpers for the tests of the admin's operations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def messages_of(response: HttpResponse) -> str:
 
 
 def now(row: Any) -> Any:
-    """Return the row as it is stored, None when it is gone."""
+    """Return the row as it is stored; None if it is gone."""
     with all_firms("test"):
         return type(row).objects.filter(pk=row.pk).first()
 
@@ -51,11 +51,11 @@ def audit_entries(row_id: UUID) -> list[AuditEntry]:
 
 
 def title(page: HttpResponse) -> str:
-    """Return what the browser's tab says."""
+    """Return the title of the page."""
     return re.search("<title>(.*?)</title>", page.content.decode(), re.DOTALL)[1]  # type: ignore[index]
 
 
 def crumbs(page: HttpResponse) -> list[str]:
-    """Return the names on the way to the page, its own the last."""
+    """Return the names of the breadcrumbs; the last one is the page's own."""
     found = re.findall(r'class="queue-crumb [^>]*>(.*?)</', page.content.decode(), re.DOTALL)
     return [name.strip() for name in found]

@@ -37,7 +37,7 @@ def test_the_log_is_for_the_firms_admins_and_read_only(
     assert "globex" not in text
     assert firm_admin.get(operation_url(globex.audit_entry, "change")).status_code == 404
     page = firm_admin.get(operation_url(audit_entries(acme.dead_letter.pk)[0], "change"))
-    # Phones show each value by its label: they have no heads of columns.
+    # Phones show each value with its label, because tables have no header there.
     resolution = '<td data-label="Before">-</td><td data-label="After">discarded</td>'
     changes = (f'<th scope="row">Resolution</th>{resolution}', "left&lt;/b&gt;")
     assert all(one in page.content.decode() for one in changes)
@@ -70,7 +70,7 @@ def test_what_an_act_changed_is_a_line_for_each_value(firm_admin: Client, acme: 
     values = '<td data-label="Before">(.*?)</td><td data-label="After">(.*?)</td>'
     lines = re.findall(f'<th scope="row">(.*?)</th>{values}', text, re.DOTALL)
     told = [[re.sub("<.*?>", "", part) for part in line] for line in lines]
-    # In the order in which the database keeps them.
+    # Sorted, because the database determines the order of the values.
     assert sorted(told) == [
         ["Everywhere", "-", "yes"],
         ["Limit key", "-", "-"],

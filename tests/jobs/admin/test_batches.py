@@ -49,7 +49,7 @@ def test_the_page_of_a_callbacks_job_leads_to_the_batch_that_enqueued_it(
 ) -> None:
     with all_firms("test"):
         Batch.objects.filter(pk=acme.batch.pk).update(completed_job_id=acme.waiting.pk)
-        # Nobody stores this: another firm's batch is not shown even then.
+        # The queue never stores this, but another firm's batch must not be shown even then.
         Batch.objects.filter(pk=globex.batch.pk).update(failed_job_id=acme.waiting.pk)
     address = reverse("admin:jobs_batch_change", args=[acme.batch.pk])
     page = member.get(reverse("admin:jobs_jobqueue_change", args=[acme.waiting.pk]))

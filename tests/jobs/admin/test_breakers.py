@@ -1,4 +1,4 @@
-"""Circuit breakers in the admin: seen, closed, opened by hand."""
+"""Circuit breakers in the admin: they are shown, closed, and opened by hand."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_only_what_its_state_allows_is_offered(
     page = client.get(operation_url(open_one, "change")).content.decode()
     assert operation_url(open_one, offered) in page
     assert operation_url(open_one, refused) not in page
-    # The theme's own "Close" leaves the page.
+    # The word "breaker" is needed, because the theme's own "Close" leaves the page.
     assert f"{offered.capitalize()} breaker" in page
     answer = client.get(operation_url(open_one, refused))
     assert answer.status_code == 409

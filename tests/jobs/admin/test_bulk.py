@@ -1,4 +1,4 @@
-"""Bulk operations of the lists: a page that counts, then a run by a durable job."""
+"""Bulk operations on lists: a page counts the rows, and then a job does the bulk run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def choose(client: Client, listing: str, act: str, rows: list[Any], **more: str)
 
 
 def confirm(client: Client, page: Any, **answers: str) -> Any:
-    """Send the page that asks."""
+    """Send the confirmation page."""
     sent = {name: page.context[name] for name in ("ids", "chosen", "list", "seen_at")}
     return client.post(page.context["action"], {**sent, **answers})
 
@@ -50,7 +50,7 @@ def started() -> list[BulkRun]:
 
 
 def finish(expected: int = 1) -> list[BulkRun]:
-    """Do these runs as their jobs would; return them."""
+    """Do the bulk runs of the test as their jobs would; return them."""
     runs = started()
     assert len(runs) == expected
     for run in runs:
@@ -74,7 +74,7 @@ def dead_letters(firm: Firm, count: int, error: str = "Boom") -> list[DeadLetter
 
 
 def fact(page: Any, label: str) -> Any:
-    """Return this fact of a page."""
+    """Return the fact with this label on the page."""
     return {one.label: one.value for one in page.context["facts"]}[label]
 
 
@@ -228,7 +228,7 @@ def test_no_rows_no_operation(operator: Client, acme: FirmRows, ids: str, chosen
 
 
 def sign_in_again(client: Client, page: Any, user: Any) -> Any:
-    """Send the page that asks after the session ended, sign in, and go where that leads."""
+    """Send the confirmation page after the session ended, sign in, and follow the redirect."""
     client.logout()
     login = urlsplit(confirm(client, page, reason="because")["Location"])
     client.force_login(user)
@@ -305,7 +305,7 @@ def test_each_rows_own_firm_decides_about_the_role(acme: FirmRows, globex: FirmR
     confirm(client, page, reason="because")
     assert finish()[0].firm_id == acme.firm.pk
     assert now(globex.dead_letter).resolution == ""
-    # An operator of both firms starts one run in each: neither sees the other's figures.
+    # An operator of both firms starts one run in each, so that no firm sees the other's figures.
     with all_firms("test"):
         type(member).objects.filter(pk=member.pk).update(role=Role.OPERATOR)
     letters = [*dead_letters(acme.firm, 1), *dead_letters(globex.firm, 2)]

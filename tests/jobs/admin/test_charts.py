@@ -1,4 +1,4 @@
-"""The dashboard's charts and its table of firms."""
+"""The charts of the dashboard, and its table of firms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.queue_kit import new_worker, table_rows
 pytestmark = pytest.mark.req("O-03")
 
 
-# Half past an hour, after all that the fixtures make: no bar ends while a test runs.
+# The clock stops at half past an hour, after all rows of the fixtures, so that no bar ends.
 NOW = (timezone.now() + timedelta(hours=3)).replace(minute=30, second=0, microsecond=0)
 
 
@@ -43,7 +43,7 @@ def half_past() -> Iterator[None]:
 
 
 def counted(firm: Firm, moment: datetime, **counters: int) -> None:
-    """Let this have been counted in a minute, and folded into its hour."""
+    """Store these counts for a minute and its hour."""
     minute = moment.replace(second=0, microsecond=0)
     with all_firms("test"):
         for model, start in ((JobMinute, minute), (JobHour, minute.replace(minute=0))):
@@ -63,7 +63,7 @@ def shown(client: Client, chosen: str = "") -> dict[str, Chart]:
 
 
 def filled(chart: Chart) -> list[int]:
-    """Return the places of the bars that are drawn."""
+    """Return the positions of the bars that are drawn."""
     return [place for place, bar in enumerate(chart.bars) if bar.parts]
 
 
@@ -249,7 +249,7 @@ def test_the_dashboard_never_counts_history(staff: Client, acme: FirmRows) -> No
         " ".join(str(step[3]) for step in table_rows(f"EXPLAIN QUERY PLAN {sql}"))
         for sql in on_jobs
     ]
-    # The third is of the newest ids alone, for the rate at which firms enqueue.
+    # The third query reads only the newest ids, for the rate at which firms enqueue.
     rate = plans.pop()
     assert "job_id>?" in rate, rate
     assert f"LIMIT {MOST_READ}" in on_jobs[-1]

@@ -1,4 +1,4 @@
-"""Every address the admin has, opened as the wrong person, and by GET where only POST may act."""
+"""Every address of the admin: opened by the wrong user, and by GET where only POST may act."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.queue_kit import table_rows
 
 pytestmark = pytest.mark.req("O-03", "T-03")
 
-# Django's own user pages are for superusers, whom no firm's wall concerns.
+# Django's own pages of users are for superusers, who may see every firm.
 REGISTERED = [
     model_admin
     for model, model_admin in admin.site._registry.items()
@@ -34,12 +34,12 @@ QUERIES = [{}, {"firm": "globex"}, {"q": "globex"}, {"q": "secret of globex"}, {
 
 
 def patterns(model_admin: Any) -> Iterator[URLPattern]:
-    """Return the addresses of a model's pages that have a name."""
+    """Return the named addresses of a model's pages."""
     return (pattern for pattern in model_admin.get_urls() if getattr(pattern, "name", None))
 
 
 def addresses(row: Any) -> list[str]:
-    """Return every address below a row's page."""
+    """Return every address that belongs to this row."""
     model_admin = admin.site._registry[type(row)]
     return [
         reverse(f"admin:{pattern.name}", args=[row.pk])
@@ -49,7 +49,7 @@ def addresses(row: Any) -> list[str]:
 
 
 def lists() -> list[str]:
-    """Return every address that takes no row."""
+    """Return every address that belongs to no row."""
     return [
         reverse(
             f"admin:{pattern.name}", args=["noop"] if "job_type" in str(pattern.pattern) else []
@@ -61,7 +61,7 @@ def lists() -> list[str]:
 
 
 def everything() -> dict[str, list[Any]]:
-    """Return all rows of all tables of ours."""
+    """Return all rows of Mailroom's tables, and of those of Django's users."""
     tables = {
         model._meta.db_table
         for model in apps.get_models()
@@ -99,14 +99,14 @@ def test_every_list_tells_nothing_of_another_firm(
     query: dict[str, str],
     settings: Settings,
 ) -> None:
-    # With Google, mailboxes can be connected.
+    # With Google's backend, the page that connects mailboxes exists, too.
     settings.GMAIL_BACKEND = "google"
-    # Only a question can be a wrong one.
+    # 400 is right only if the address has a query.
     answers = {200, 302, 403, 400} if query else {200, 302, 403}
     for address in lists():
         answer = firm_admin.get(address, query)
         assert answer.status_code in answers, address
-        # What was asked for stands in the search box and in links again.
+        # The search box and links repeat what the query asked for.
         text = answer.content.decode()
         if "globex" not in "".join(query.values()):
             assert "globex" not in text.lower(), address

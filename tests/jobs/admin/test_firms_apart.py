@@ -1,4 +1,4 @@
-"""A user of one firm never meets another firm's rows, filter values or counts."""
+"""A user of one firm never sees another firm's rows, filter values or counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.jobs.admin.conftest import FirmRows
 
 pytestmark = pytest.mark.req("T-03")
 
-# Every list of rows that belong to firms, whoever registers it.
+# Every list of rows that belong to firms, whichever app registers it.
 LISTS = sorted(
     f"{model._meta.app_label}_{model._meta.model_name}"
     for model in admin.site._registry
@@ -23,7 +23,7 @@ LISTS = sorted(
 
 
 def traces_of(rows: FirmRows) -> list[str]:
-    """Return what would give the firm away on a page."""
+    """Return the texts that would reveal the firm on a page."""
     ids = [str(row.pk) for row in rows.rows() if row is not rows.firm]
     return [*ids, rows.firm.name, rows.firm.slug, rows.membership.user.username]
 
@@ -34,9 +34,9 @@ def test_lists_hold_nothing_of_another_firm(
     member: Client, acme: FirmRows, globex: FirmRows, name: str, query: dict[str, str]
 ) -> None:
     response = member.get(reverse(f"admin:{name}_changelist"), query, follow=True)
-    # Only a question can be a wrong one.
+    # 400 is right only if the address has a query.
     assert response.status_code in ({200, 403, 400} if query else {200, 403})
-    # What was asked for stands in the search box again.
+    # The search box repeats what the query asked for.
     messages_of = {trace for trace in traces_of(globex) if trace in response.content.decode()}
     assert messages_of <= set(query.values())
 

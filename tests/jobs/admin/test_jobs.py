@@ -1,4 +1,4 @@
-"""The job list and the job page."""
+"""The list of jobs and the page of a job."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_a_page_of_a_job_with_a_long_history_costs_a_fixed_number_of_queries(
     with CaptureQueriesContext(connection) as crowded:
         page(staff, parent.pk)
     assert len(crowded) == len(alone) <= 20
-    # Each thing that may stand in a waiting job's way is asked for.
+    # For a waiting job, each thing that may hold it back takes a query.
     with CaptureQueriesContext(connection) as waiting:
         page(staff, acme.waiting.pk)
     assert len(waiting) <= 24

@@ -1,4 +1,4 @@
-"""New jobs in the admin: a type is chosen, and its form has the fields of its payload."""
+"""New jobs in the admin: the user chooses a type, and its form has the fields of the payload."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Item(BaseModel):
 
 
 class ShipPayload(JobPayload):
-    """A field of each kind."""
+    """A payload with a field of each kind."""
 
     order: int = Field(ge=1, description="The order's number.")
     to: str
@@ -51,7 +51,7 @@ class ShipPayload(JobPayload):
 
 @pytest.fixture(autouse=True)
 def ship(job_types: Any) -> None:
-    """Declare a type with these fields."""
+    """Declare a type with this payload."""
 
     @job("test.ship", category="export", payload=ShipPayload)
     def handle(payload: ShipPayload, ctx: Any) -> None:
@@ -71,7 +71,7 @@ def address(job_type: str = "test.ship") -> str:
 
 
 def send(client: Client, job_type: str = "test.ship", **answers: Any) -> Any:
-    """Send the form as a browser does: what is shown stays unless it is answered."""
+    """Send the form as a browser does: fields keep what is shown unless `answers` has them."""
     form = client.get(address(job_type)).context["form"]
     shown = {field.name: field.value() for field in form}
     filled = {name: value for name, value in shown.items() if value not in (None, False)}

@@ -1,4 +1,4 @@
-"""What operators do to one job, dead letter or lock in the admin."""
+"""The operations on one job, dead letter or lock in the admin."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_dead_letter_is_escalated_to_a_member_or_to_the_admins(
     assert now(acme.dead_letter).assigned_to_id == acme.membership.user_id
     with all_firms("test"):
         assert JobQueue.objects.filter(job_type="escalation_notice").count() == 1
-    # It stays open for a decision, and is not escalated twice.
+    # The dead letter stays open for a decision, but cannot be escalated again.
     again = operator.get(operation_url(acme.dead_letter, "escalate"))
     assert again.status_code == 409
     whom = acme.membership.user.get_username()
@@ -179,7 +179,7 @@ def test_what_the_state_does_not_allow_is_neither_offered_nor_done(
 
 
 def rows_and_operations(rows: FirmRows) -> list[tuple[Any, str, Role]]:
-    """Return every operation with a row in a state that allows it, and the role it takes."""
+    """Return every operation with a row in a state that allows it, and the role that it needs."""
     lock = user_lock(rows.firm)
     return [
         (rows.dead, "retry", Role.OPERATOR),

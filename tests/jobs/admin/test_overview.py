@@ -1,4 +1,4 @@
-"""The first page, dead letters, locks, workers, and the error pages."""
+"""The overview, dead letters, locks, workers, and the error pages."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_dead_letters_are_filtered_and_found(
 
 
 def facts_of(page: Any) -> dict[str, Any]:
-    """Return the facts beside a row's page, by label."""
+    """Return the facts on a row's page, by label."""
     return {fact.label: fact.value for fact in page.context["facts"]}
 
 

@@ -1,4 +1,4 @@
-"""Holding work back in the admin: pauses, rate limits, and a firm's own limits."""
+"""What holds jobs back, in the admin: pauses, rate limits, and a firm's own limits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def browser_of_both(firm: Firm, other: Firm, role: Role) -> Client:
 
 
 def pauses() -> list[tuple[str, bool, str, str]]:
-    """Return what is paused for a reason of these tests."""
+    """Return the pauses that the tests of this module made."""
     return [
         (pause.firm.slug, pause.everywhere, pause.category, pause.job_type)
         for pause in rows(Pause)
@@ -48,7 +48,7 @@ def pauses() -> list[tuple[str, bool, str, str]]:
 
 
 def faults(answer: Any) -> set[str]:
-    """Return the fields of a refused form that are marked as wrong."""
+    """Return the fields that a refused form marks as wrong."""
     assert answer.status_code == 400
     return set(answer.context["form"].errors)
 
@@ -106,7 +106,7 @@ def test_only_firms_in_which_one_may_act_are_offered_and_taken(
     acme: FirmRows, globex: FirmRows, system_firm: Firm
 ) -> None:
     client = browser_of_both(acme.firm, globex.firm, Role.OPERATOR)
-    # With one firm to act in there is nothing to choose.
+    # The user may act in one firm only, so the form ignores the firm that was sent.
     client.post(PAUSE, {"reason": "stop", "firm": acme.firm.pk})
     assert pauses() == [("globex", False, "", "")]
     with all_firms("test"):
@@ -143,7 +143,7 @@ def test_staff_pauses_one_firm_by_its_slug_or_every_firm(
     assert pauses() == [("acme", False, "sync", ""), ("system", True, "", "")]
     pause = rows(Pause)[-1]
     assert "every firm" in staff.get(PAUSES).content.decode()
-    # The row is the system firm's, and even its admins leave it to platform staff.
+    # The pause belongs to the system firm, but only platform staff may resume it.
     assert operator.get(operation_url(pause, "resume")).status_code == 404
     of_system = browser_of(system_firm, Role.ADMIN)
     assert (
@@ -357,5 +357,5 @@ def test_a_firms_own_admin_does_not_change_its_limits(firm_admin: Client, acme: 
 
 
 def limits_log() -> list[AuditEntry]:
-    """Return what the audit log says of firms' limits."""
+    """Return the audit log of changes of firms' limits."""
     return [entry for entry in rows(AuditEntry) if entry.act == "firm.limits"]

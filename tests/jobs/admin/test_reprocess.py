@@ -1,4 +1,4 @@
-"""The payload editor of a dead letter's page."""
+"""The editor for the payload of a dead letter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.req("D-02", "O-03")
 
 
 class ExportPayload(JobPayload):
-    """What to export, how often at most."""
+    """A payload with a report and a number of copies."""
 
     report: str
     copies: int
@@ -48,7 +48,7 @@ def job_of(letter: DeadLetterQueue) -> JobQueue:
 
 
 def edited(letter: DeadLetterQueue, **changes: Any) -> str:
-    """Return the payload as somebody would send it after an edit."""
+    """Return the payload with these changes, as the editor would send it."""
     return json.dumps({**job_of(letter).payload, **changes})
 
 
@@ -105,7 +105,7 @@ def test_a_payload_left_as_it_is_counts_as_no_edit(
 
 
 def make_task_call(letter: DeadLetterQueue, **changes: Any) -> None:
-    """Let the letter be that of a task's call: a type whose arguments may hold secrets."""
+    """Turn the dead letter's job into a call of a task, whose arguments may hold secrets."""
     with all_firms("test"):
         JobQueue.objects.filter(pk=letter.original_job_id).update(
             job_type="django_task", payload={**envelope(letter.firm_id), **task_call(**changes)}
@@ -113,7 +113,7 @@ def make_task_call(letter: DeadLetterQueue, **changes: Any) -> None:
 
 
 def shown_payload(operator: Client, letter: DeadLetterQueue) -> dict[str, Any]:
-    """Return what the editor shows, read; secrets are not in it."""
+    """Return the payload that the editor shows; the page contains no secrets."""
     page = operator.get(operation_url(letter, "reprocess"))
     assert "hunter" not in page.content.decode()
     shown: dict[str, Any] = json.loads(page.context["form"]["payload"].value())
@@ -169,13 +169,13 @@ def test_a_new_secret_is_stored_and_the_log_says_only_where(
     [
         ([], {"kwargs": {"password": REDACTED_VALUE}}, "kwargs.password"),
         ([], {"args": [REDACTED_VALUE]}, "args[0]"),
-        # One entry less: which secret belongs to which is anybody's guess.
+        # With one entry less, nobody knows which secret belongs to which entry.
         (
             [{"token": "hunter2"}, {"token": "hunter3"}],
             {"args": [{"token": REDACTED_VALUE}]},
             "args[0].token",
         ),
-        # Two that changed places must not change their secrets.
+        # Two entries that changed places must not exchange their secrets.
         (
             [{"to": "a", "token": "hunter2"}, {"to": "b", "token": "hunter3"}],
             {"args": [{"to": "b", "token": REDACTED_VALUE}, {"to": "a", "token": REDACTED_VALUE}]},

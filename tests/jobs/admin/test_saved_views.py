@@ -1,4 +1,4 @@
-"""Saved views: filters under a name above the list, one's own or the firm's."""
+"""Saved views: named filters above a list, for oneself or shared with the firm."""
 
 from __future__ import annotations
 

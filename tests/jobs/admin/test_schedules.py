@@ -1,4 +1,4 @@
-"""The pages of schedules: what they show, and what can be done from them."""
+"""The pages of schedules: what they show, and which operations they offer."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_page_shows_the_next_five_runs_by_the_clock_of_its_zone(
     page = member.get(operation_url(acme.schedule, "change")).content.decode()
     runs = re.findall(r"\w{3} \d{4}-\d\d-\d\d (\d\d:\d\d):00 CES?T", page)
     assert len(runs) == 5
-    # On the day without 02:30 it runs when the gap is over.
+    # On the day on which 02:30 is skipped, the schedule runs at 03:00.
     assert set(runs) <= {"02:30", "03:00"}
 
 
@@ -82,7 +82,7 @@ def test_the_page_shows_the_latest_runs_and_leads_to_all_and_to_each(
     submit(operator, row, "run")
     page = operator.get(address).content.decode()
     assert "out of turn" in page
-    # Nothing of it has started: no worker may serve it.
+    # The run's job has not started, and perhaps no worker serves it.
     (run,) = operator.get(address).context["runs"]
     assert run["outcome"] == "pending"
     assert "1 job<" in page

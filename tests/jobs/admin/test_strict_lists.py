@@ -1,4 +1,4 @@
-"""A list's address asks what the list declares; nothing that is masked or hidden is found by it."""
+"""A list answers only parameters that it declares, so nobody can search for what is hidden."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.req("O-03", "T-03")
 
 JOBS = reverse("admin:jobs_jobqueue_changelist")
 USERS = reverse("admin:auth_user_changelist")
-# Of each list something that its pages mask or do not show, and how it begins.
+# For some lists a lookup of something that their pages mask or hide, and how its value begins.
 HIDDEN = [
     ("jobs_jobqueue", "payload__token__startswith", "hunter"),
     ("jobs_jobqueue", "payload__args__0__startswith", "hunter"),
@@ -50,24 +50,24 @@ def listing(model_admin: Any) -> str:
 
 
 def refused(client: Client, address: str, query: dict[str, Any], parameter: str) -> str:
-    """Ask, and return the page that refuses and names the parameter."""
+    """Ask with this query; return the page that refuses it and names the parameter."""
     answer = client.get(address, query)
     assert answer.status_code == 400, (address, query)
     assert "cl" not in answer.context
     assert answer.context["parameter"] == parameter
     text = answer.content.decode()
     assert "Nothing was changed" in text
-    assert "Overview" in text  # the sidebar: the page is one of the admin's
+    assert "Overview" in text  # the page has the admin's sidebar
     return text
 
 
 def said(text: str) -> str:
-    """Return what a refusal says, without the frame around it, whose token is new each time."""
+    """Return the text of a refusal without its frame, which has a new token each time."""
     return text.partition("<code>")[2]
 
 
 def guess_in_vain(client: Client, name: str, lookup: str, beginning: str) -> None:
-    """Guess at something hidden, rightly and wrongly: the answer is the same."""
+    """Check that a right and a wrong guess at something hidden get the same answer."""
     address = reverse(f"admin:{name}_changelist")
     right, wrong = (
         said(refused(client, address, {lookup: guess}, lookup))
@@ -78,7 +78,7 @@ def guess_in_vain(client: Client, name: str, lookup: str, beginning: str) -> Non
 
 
 def choices(model_admin: Any) -> Iterator[tuple[str, list[str]]]:
-    """Return the list's dropdowns with the values that each offers; some values come by links only."""
+    """Return the list's dropdowns with the values that each offers, without those set by links."""
     for declared in model_admin.list_filter:
         if not issubclass(declared, (TextFilter, *BY_LINK)):
             unfiltered = RequestFactory().get("/")
@@ -195,7 +195,7 @@ def test_a_refused_address_acts_on_nothing(
     answer = operator.post(f"{JOBS}{query}", chosen)
     assert answer.status_code == 400
     assert "nothing was changed" in answer.content.decode().lower()
-    # Whoever confirms what that page asks for has nothing to confirm.
+    # The answer has no rows to confirm, so sending its form does nothing.
     sent = {name: answer.context.get(name, "") for name in ("ids", "seen")}
     answer = operator.post(reverse("admin:jobs_jobqueue_bulk_retry"), {**sent, "reason": ""})
     assert "nothing was done" in messages_of(answer)

@@ -1,4 +1,4 @@
-"""The timeline of a job's page, in the order of what happened."""
+"""The timeline on a job's page has the order in which things happened."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def titles(response: Any) -> list[str]:
 
 
 def died(rows: FirmRows, at: datetime) -> None:
-    """Let the firm's dead job have died at that time; its attempt is recorded a moment later."""
+    """Let the firm's dead job end at this time; its attempt is recorded a moment later."""
     with all_firms("test"):
         job = JobQueue.objects.filter(pk=rows.dead.pk)
         job.update(created_at=at - MINUTE, started_at=at - timedelta(seconds=2), completed_at=at)

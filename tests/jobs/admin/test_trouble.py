@@ -1,4 +1,4 @@
-"""What the dashboard answers: what fails since when, which firm floods, how long jobs take."""
+"""The dashboard's answers: what fails and since when, which firm floods, how long jobs take."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.jobs.admin.conftest import FirmRows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-03")]
 
-# Half past an hour, after all that the fixtures make: no bar ends while a test runs.
+# The clock stops at half past an hour, after all rows of the fixtures, so that no bar ends.
 NOW = (timezone.now() + timedelta(hours=3)).replace(minute=30, second=0, microsecond=0)
 _numbers = iter(range(1, 1000))
 
 
 def at(moment: datetime) -> UUID:
-    """Return an id of that time, another each time."""
+    """Return an id of this time that was not returned before."""
     return UUID(int=id_at(moment).int + next(_numbers))
 
 
@@ -42,7 +42,7 @@ def failed(
     end: str = "retried",
     error_class: str = "shop.errors.Refused",
 ) -> Attempt:
-    """Let an attempt have failed."""
+    """Store an attempt that failed."""
     moment = NOW - timedelta(minutes=minutes_ago)
     with all_firms("test"):
         return Attempt.objects.create(
@@ -72,7 +72,7 @@ def test_what_fails_is_shown_by_type_with_its_latest_error(member: Client, acme:
     failed(acme.firm, 3, "ingest", end="dead_lettered")
     failed(acme.firm, 3, "snoozed", end="snoozed")
     failed(acme.firm, 25, "recovered")
-    # A worker died that had claimed these: their handlers did not run.
+    # The worker of these attempts died, but their handlers did not run.
     failed(acme.firm, 1, "claimed", end="rescued", error_class="NotRunning")
     failed(acme.firm, 1, "sync", "not its own", end="rescued", error_class="NotStarted")
     page = dashboard(member)

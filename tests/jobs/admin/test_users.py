@@ -1,4 +1,4 @@
-"""Users in the admin: what platform staff does to them is in the audit log."""
+"""Users in the admin: the audit log has what platform staff do to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages tell ages and states by the database's clock, whatever the clock of the web server."""
+"""Pages show ages and states by the database's clock, however wrong the web server's is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture(params=[-10, 10], ids=["behind", "ahead"], autouse=True)
 def wrong_clock(request: pytest.FixtureRequest, acme: FirmRows) -> Iterator[None]:
-    """Put the web server's clock ten minutes off."""
+    """Set the web server's clock ten minutes wrong."""
     with time_machine.travel(timezone.now() + request.param * MINUTE):
         yield
 
@@ -35,7 +35,7 @@ def page(client: Client, model: str) -> str:
 
 
 def states(shown: str, *words: str) -> set[str]:
-    """Return which of the words stand alone on a line, as labels do."""
+    """Return those of the words that are alone on a line, as labels are."""
     return {line.strip() for line in shown.splitlines()} & set(words)
 
 
