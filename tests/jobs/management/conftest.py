@@ -1,4 +1,4 @@
-"""Runs a command as the shell would, in this process."""
+"""A fixture that runs a command in this process, as the shell would."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django.core.management.base import CommandError
 
 @dataclass(frozen=True)
 class Run:
-    """What a command left behind."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -23,7 +23,7 @@ class Run:
 
     @property
     def json(self) -> Any:
-        """The one object on stdout."""
+        """The JSON object on stdout."""
         return json.loads(self.out)
 
 
@@ -33,7 +33,7 @@ def run(db: None, capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
 
     def call(name: str, *arguments: str) -> Run:
         command = load_command_class("jobs", name)
-        command._called_from_command_line = True  # type: ignore[attr-defined]  # what run_from_argv does
+        command._called_from_command_line = True  # type: ignore[attr-defined]  # as run_from_argv
         out, code, message = StringIO(), 0, ""
         try:
             options = vars(command.create_parser("manage.py", name).parse_args(list(arguments)))

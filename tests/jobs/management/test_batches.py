@@ -1,4 +1,4 @@
-"""`manage.py batches`: progress for programs and for people."""
+"""`manage.py batches`: the progress of batches, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands say before `manage.py migrate`."""
+"""What commands say if `manage.py migrate` has not run yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py bench_queue`: what it says, whom it refuses, and that nothing of it stays."""
+"""`manage.py bench_queue`: its figures, its refusals, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ Runner = Callable[..., Any]
 
 
 def census() -> dict[str, int]:
-    """Return how many rows each table of the queue, and that of the firms, has.
+    """Return how many rows each table of the queue has, and the table of firms.
 
-    Which versions of the code have run stays noted: it is so.
+    The versions of code are left out, because it is true that they have run.
     """
     with all_firms("test"):
         models = {Firm, *apps.get_app_config("jobs").get_models()} - {WorkerVersion}
@@ -58,7 +58,7 @@ def census() -> dict[str, int]:
 
 @pytest.fixture
 def nothing_stays(system_firm: Firm) -> Iterator[None]:
-    """Check that every table is as it was."""
+    """Check at the end that every table has as many rows as before."""
     before = census()
     yield
     assert census() == before
@@ -66,7 +66,7 @@ def nothing_stays(system_firm: Firm) -> Iterator[None]:
 
 @contextmanager
 def heard_interrupts() -> Iterator[None]:
-    """Let children hear SIGINT: whoever runs in a shell's background was told to ignore it."""
+    """Let child processes hear SIGINT, which the background of a shell ignores."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -76,7 +76,7 @@ def heard_interrupts() -> Iterator[None]:
 
 @contextmanager
 def bench_process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run the command as people do; it is gone afterwards."""
+    """Run the command as a shell does; kill it at the end of the block."""
     with heard_interrupts():
         process = subprocess.Popen(
             [sys.executable, "manage.py", "bench_queue", *arguments],
@@ -99,7 +99,7 @@ def bench_process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def measured(*arguments: str) -> dict[str, Any]:
-    """Run the command as people do, and return its figures."""
+    """Run the command as a shell does; return its figures."""
     with bench_process(*arguments, "--json") as process:
         out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
@@ -118,7 +118,7 @@ def test_a_drain_compares_workers_with_bare_sql() -> None:
     assert found["ratio"] == pytest.approx(rates[0] / rates[1], abs=0.001)
     assert len(found["points"]) == 1
     [point] = found["points"]
-    # Workers take at least a microsecond for a job, and less than a second.
+    # A job takes a worker at least a microsecond, and less than a second.
     assert 1 < point["worker_us"] < 1e6
     assert point["switches"] > 0
     assert ("server_us" in point) == (connection.vendor == "postgresql")
@@ -130,7 +130,7 @@ def test_latency_is_that_of_an_idle_worker() -> None:
     assert found.keys() == KEYS
     assert 0 < found["p50_ms"] <= found["p99_ms"]
     [point] = found["points"]
-    # The claim comes before the start, but for what a clock cannot tell.
+    # A claim comes before the start; the clocks may differ by a millisecond.
     assert point["claimed_p99_ms"] <= found["p99_ms"] + 1
     assert point["idle_cpu_share"] >= 0
 
@@ -187,7 +187,7 @@ def test_people_get_tables(run: Runner, system_firm: Firm) -> None:
 
 @pytest.fixture
 def held_back(system_firm: Firm) -> Iterator[None]:
-    """Let no job start, so that no measurement is over before it is interrupted."""
+    """Let no job start, so that the measurement cannot end before the interrupt."""
     standing = pause(reason="a test")
     yield
     resume(standing)
@@ -292,7 +292,7 @@ def test_an_interrupt_in_the_midst_of_a_statement_leaves_nothing_behind() -> Non
 def _interrupted_mid_statement() -> None:
     with own_firms():
         make_firms(2)
-        # Django has not heard of it: the interrupt came before it could.
+        # The interrupt came before Django knew of the transaction.
         begin = "BEGIN IMMEDIATE" if connection.vendor == "sqlite" else "BEGIN"
         connection.connection.execute(begin)
         raise KeyboardInterrupt
@@ -310,7 +310,7 @@ def test_an_interrupt_in_the_midst_of_a_read_lets_the_workers_end(
 
 def _interrupted_mid_read() -> None:
     with serving(Plan(jobs=1, firms=1, concurrency=1, processes=1, rounds=1)):
-        # As the traceback of an interrupt keeps a statement whose rows were not all read.
+        # The traceback of an interrupt may keep a statement whose rows were not all read.
         read = "SELECT name FROM sqlite_master" if connection.vendor == "sqlite" else "BEGIN"
         unread = connection.connection.execute(read)
         assert unread

@@ -1,4 +1,4 @@
-"""`manage.py breakers`: open, list, close."""
+"""`manage.py breakers`: opening, listing and closing circuit breakers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py check_jobs`: can this code read what waits?"""
+"""`manage.py check_jobs`: whether this code can read the jobs that wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Runner = Callable[..., Any]
 
 
 class GreetPayload(JobPayload):
-    """What the tests' type takes."""
+    """The payload of the tests' type."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""What commands say of a database that cannot be used, and when they are interrupted."""
+"""What commands say if the database cannot be used, or if they are interrupted."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.req("O-04")
 
-# Nobody listens there.
+# No server listens at this port.
 NO_SERVER = "postgres://mailroom:secretword@127.0.0.1:1/mailroom"
 
 
 class Failing(JsonCommand):
-    """Fails as it is told to."""
+    """A command that raises the error that a test sets."""
 
     error: BaseException = AssertionError()
 
     def handle(self, *_: Any, **__: Any) -> None:
-        """Fail."""
+        """Raise the error."""
         raise self.error
 
 

@@ -1,4 +1,4 @@
-"""The ids that lists print are ids that commands take, for rows of one millisecond too."""
+"""Commands take the ids that lists print, also of rows of the same millisecond."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("O-04")]
 
 Runner = Callable[..., Any]
 _ID = re.compile(r"[0-9a-f-]{36}(?= )")
-# What follows it differs at its end alone, as in a bulk.
+# The ids after this one differ only at the end, as those of a bulk do.
 FIRST = UUID("01a2035c-ea59-7110-8abc-0123456789a0")
 
 

@@ -1,4 +1,4 @@
-"""`manage.py import_legacy_jobs`: each older system's jobs come here once, and nothing is unpickled."""
+"""`manage.py import_legacy_jobs`: each job of an older system is imported once, never unpickled."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ Import = Callable[..., Run]
 
 
 class ReceiptPayload(JobPayload):
-    """An order."""
+    """A payload with an order's number."""
 
     order: int
 
 
 @pytest.fixture
 def receipts(job_types: dict[str, JobType]) -> list[int]:
-    """Declare the type that the samples' tasks are to be; return the orders it was run for."""
+    """Declare the type of the imported tasks; return the orders that its handler got."""
     ran: list[int] = []
 
     @job("send_receipt", category="notifications", payload=ReceiptPayload)
@@ -52,10 +52,10 @@ def receipts(job_types: dict[str, JobType]) -> list[int]:
 
 
 def load(name: str) -> None:
-    """Create a sample's tables, with the types that the database has."""
+    """Create the tables of a sample, with the column types of this database."""
     sql = (SAMPLES / f"{name}.sql").read_text()
     if connection.vendor == "sqlite":
-        # As Django names them there.
+        # On SQLite Django gives these types other names.
         sql = sql.replace("timestamptz", "datetime").replace("boolean", "bool")
     with connection.cursor() as cursor:
         for statement in sql.split(";\n"):
@@ -119,7 +119,7 @@ def test_a_table_of_one_type_becomes_jobs_and_history(import_emails: Import, fir
     assert complete.created_at == datetime(2026, 2, 1, 8, 3, tzinfo=UTC)
     assert complete.started_at == datetime(2026, 2, 1, 8, 4, tzinfo=UTC)
     assert complete.completed_at == datetime(2026, 2, 1, 8, 5, tzinfo=UTC)
-    # Lists are in the order of ids.
+    # The ids are in the order of creation, as lists need them.
     assert complete.job_id < failed.job_id < waiting.job_id
     assert (failed.status, failed.ready, failed.waiting) == ("failed", False, False)
     assert "Could not read" in failed.last_error
@@ -185,7 +185,7 @@ def test_an_import_that_ends_half_way_goes_on_from_there(
         patch.setattr(importing, "store_finished", fail)
         with pytest.raises(RuntimeError):
             import_emails()
-    # The first chunk is here, and nothing of the second.
+    # The first chunk was imported, and nothing of the second.
     assert len(rows(JobQueue)) == len(rows(IdempotencyKey)) == 2
     (entry,) = [one for one in rows(AuditEntry) if one.act == "jobs.import"]
     assert {one.correlation_id for one in rows(JobQueue)} == {entry.after["correlation_id"]}
@@ -231,7 +231,7 @@ def test_celerys_tasks_become_jobs_and_history(import_tasks: Import, receipts: l
     assert (found[8].status, found[8].last_error) == ("failed", "mail server is away")
     assert rows(Attempt)[0].error_class == "SMTPException"
     assert run_job(found[9].pk).status == "completed"
-    # What failed there can be tried again here.
+    # A task that failed in the older system can be retried here.
     retry(found[8])
     assert run_job(found[8].pk).status == "completed"
     assert receipts == [9, 8]
@@ -267,7 +267,7 @@ def test_django_qs_tasks_become_history_and_nothing_is_unpickled(
     completed, failed = sorted(rows(JobQueue), key=lambda one: one.created_at)
     assert (completed.status, completed.result) == ("completed", None)
     assert completed.completed_at == datetime(2026, 4, 1, 12, 0, 5, tzinfo=UTC)
-    # Without its payload nobody could run it again from a dead letter.
+    # Without a payload the job could not be reprocessed, so there is no dead letter.
     assert (failed.status, failed.attempts, failed.max_attempts) == ("failed", 4, 4)
     assert receipts == []
 
@@ -305,7 +305,7 @@ def test_a_row_of_damaged_bytes_is_skipped_alone_and_not_shown(import_emails: Im
 def test_a_row_of_a_damaged_id_or_type_is_skipped_alone_and_can_be_printed(
     run: Callable[..., Run], firm: Firm, monkeypatch: pytest.MonkeyPatch, column: str
 ) -> None:
-    # The next chunk begins after the damaged id.
+    # With chunks of one row, the next chunk has to begin after the damaged id.
     monkeypatch.setattr(tables, "CHUNK", 1)
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE old (id text PRIMARY KEY, status text, job_type text)")
@@ -358,7 +358,7 @@ def test_a_field_of_no_type_at_all_is_refused(run: Callable[..., Run], firm: Fir
 
 
 class CalledPayload(JobPayload):
-    """A payload whose model has no JSON schema, and a field of another name in payloads."""
+    """A model without a JSON schema, with two fields that have other names in payloads."""
 
     called: Callable[[], None] | None = None
     order: int = Field(validation_alias=AliasChoices("orderNumber", "number"), default=0)

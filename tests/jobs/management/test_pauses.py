@@ -1,4 +1,4 @@
-"""`manage.py pauses`: hold work back, and let it go on."""
+"""`manage.py pauses`: pausing, listing and resuming."""
 
 from __future__ import annotations
 

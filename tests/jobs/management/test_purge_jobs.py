@@ -1,4 +1,4 @@
-"""`manage.py purge_jobs`, and the job of that name: what goes, and what is kept."""
+"""`manage.py purge_jobs` and the job type of that name: what is deleted, and what is kept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WEEK = 7 * DAY
 def ended(
     firm: Firm, status: str = Status.COMPLETED, *, days: float = 0, **fields: Any
 ) -> JobQueue:
-    """Store a job with an attempt and a step that ended `days` from now."""
+    """Store a job with an attempt and a step; the job ended `days` from now."""
     completed_at = timezone.now() + timedelta(days=days)
     job = JobQueueFactory(firm=firm, status=status, completed_at=completed_at, **fields)
     with all_firms("test"):
@@ -39,7 +39,7 @@ def ended(
 
 
 def letter(firm: Firm, resolution: str, status: str = Status.FAILED) -> DeadLetterQueue:
-    """Store a dead letter that was decided about just now, if at all."""
+    """Store a dead letter that was decided just now, or, without a resolution, an open one."""
     reviewed_at = timezone.now() if resolution else None
     return DeadLetterQueueFactory(
         original_job=ended(firm, status), resolution=resolution, reviewed_at=reviewed_at
@@ -53,7 +53,7 @@ def minute(firm: Firm, number: int, now: datetime) -> None:
 
 
 def left() -> set[Any]:
-    """Return the ids of the jobs that are still there."""
+    """Return the ids of the jobs that were not deleted."""
     return {job.pk for job in rows(JobQueue)}
 
 
@@ -174,7 +174,7 @@ def test_everything_goes_in_chunks(
         letter(firm, Resolution.DISCARDED)
         minute(firm, number, now)
         acquire_lock(f"lock {number}", 60, firm=firm)
-    # One that is kept in the middle of the chunks.
+    # The purge keeps this dead letter's job, and has to go on behind it.
     kept = letter(firm, "", Status.DLQ)
     ended(firm)
     monkeypatch.setattr(prune, "run", counting_run)

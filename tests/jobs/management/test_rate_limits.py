@@ -1,4 +1,4 @@
-"""`manage.py rate_limits`: set, list, clear."""
+"""`manage.py rate_limits`: setting, listing and clearing rate limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`runworker --reload` starts anew when code changes."""
+"""`runworker --reload` starts the worker again when code changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py schedules`: what there is, and running, pausing and resuming one."""
+"""`manage.py schedules`: listing schedules and their runs; running, pausing and resuming one."""
 
 from __future__ import annotations
 

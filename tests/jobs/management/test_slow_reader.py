@@ -1,4 +1,4 @@
-"""A command whose output nobody reads holds up nobody."""
+"""A command whose output nobody reads blocks no other session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.workers import environment_of_workers, manage
 
 pytestmark = pytest.mark.processes
 
-# More than a pipe holds: the lines of a list, and the result of one job.
+# The lines of a list and the result of one job are each more than a pipe holds.
 JOBS = 300
 RESULT_LENGTH = 2**17
 

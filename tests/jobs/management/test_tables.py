@@ -1,4 +1,4 @@
-"""Tables in terminals and pipes, and CSV."""
+"""Tables in terminals and in pipes, and CSV."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROW = ["0" * 36, "dlq", "harbour-toys", "ValueError " + "it broke " * 20]
 
 
 def printed(width: int, *, terminal: bool, rows: Sequence[Sequence[object]]) -> list[str]:
-    """Return the lines of a table of these rows."""
+    """Return the lines of a table with these rows."""
     out = StringIO()
     console = Console(file=out, width=width, force_terminal=terminal, no_color=True, markup=False)
     print_table(console, "", COLUMNS, rows)

@@ -1,4 +1,4 @@
-"""What commands say of their arguments, and of those that they cannot take."""
+"""What commands say of their arguments, and of arguments that they refuse."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Runner = Callable[..., Any]
 
 
 def help_of(capsys: pytest.CaptureFixture[str], name: str, *subcommand: str) -> str:
-    """Return what `--help` prints, its words one blank apart."""
+    """Return what `--help` prints, with one space between words."""
     parser = load_command_class("jobs", name).create_parser("manage.py", name)
     with pytest.raises(SystemExit):
         parser.parse_args([*subcommand, "--help"])
