@@ -1,4 +1,4 @@
-"""Admission among open transactions: an enqueue waits for nobody, and no room is given twice."""
+"""Admission beside open transactions: no enqueue waits for one, and no room is given away twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.queue_kit import finish, locks, row, take
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-20")]
 
-# A failing test ends after that long; a passing one takes a fraction of it.
+# A test that fails ends after this time; one that passes takes a fraction of it.
 WAIT_SECONDS = 60
 ADMITTERS = 4
 ROUNDS = 5
@@ -35,7 +35,7 @@ on_postgresql = pytest.mark.skipif(
 
 
 def in_thread(work: Callable[[], object]) -> object:
-    """Run in a session of its own; fail when it waits."""
+    """Run `work` in a session of its own; fail if it has to wait."""
 
     def run() -> object:
         try:
@@ -47,14 +47,15 @@ def in_thread(work: Callable[[], object]) -> object:
         try:
             return thread.submit(run).result(timeout=WAIT_SECONDS)
         except TimeoutError:
-            # Let the thread end, or leaving the pool would wait for it for ever.
+            # The rollback lets the thread end; otherwise leaving the pool would wait for it for
+            # ever.
             transaction.set_rollback(True)
             raise
 
 
 @contextmanager
 def open_transaction(hold: Callable[[Firm], object], firm: Firm) -> Iterator[None]:
-    """Hold what `hold` takes until the end, then give it back."""
+    """Keep what `hold` takes until the end of the block, then give it back."""
     with transaction.atomic():
         hold(firm)
         yield
@@ -62,7 +63,7 @@ def open_transaction(hold: Callable[[Firm], object], firm: Firm) -> Iterator[Non
 
 
 def count(statuses: Collection[Status]) -> int:
-    """Count the jobs with these statuses, as any other session sees them."""
+    """Return how many jobs have these statuses, as any other session sees them."""
     jobs = JobQueue.objects.unscoped("watching").filter(status__in=statuses)
     return reading(jobs.count)
 
@@ -132,7 +133,7 @@ def test_many_admitters_at_once_give_each_room_once(firm: Firm) -> None:
 def test_many_workers_at_once_keep_to_a_lock_over_all_firms(
     firm: Firm, other_firm: Firm, job_types: dict[str, JobType]
 ) -> None:
-    """Each claims, and hands over what it completes, for firms that all wait for two slots."""
+    """Each worker claims, completes and hands over; all firms wait for the same two slots."""
 
     @job(
         "test.provider",

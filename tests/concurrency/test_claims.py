@@ -1,4 +1,4 @@
-"""Many workers on one queue: no job is run by two of them."""
+"""Many workers on one queue: no two of them run the same job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORKERS = 4
 CONCURRENCY = 3
 JOBS = 2_000
 JOB_SECONDS = 0.002
-# One more than three of the workers can run: nobody begins before all four are awake.
+# One job more than three workers can run, so that all four have to be awake.
 HELD = (WORKERS - 1) * CONCURRENCY + 1
 
 

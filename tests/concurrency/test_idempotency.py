@@ -1,4 +1,4 @@
-"""Racing enqueues of one idempotency key."""
+"""Enqueues of the same idempotency key that race."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jobs.queue import EnqueueResult, enqueue
 from tenants.models import Firm
 
 RACERS = 100
-# Left to whoever else uses the server.
+# Connections left for other users of the server.
 SPARE_CONNECTIONS = 10
 
 
 def connections_to_spare() -> int:
-    """Return how many more connections the database takes."""
+    """Return how many more connections the database accepts."""
     if connection.vendor != "postgresql":
         return RACERS
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Caps, rates and pauses under four worker processes, watched in the database while they work."""
+"""Caps, rates and pauses under four worker processes, watched in the database while they run."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SUITE, CHAOS = 120, 3_000
 JOB_SECONDS = 0.01
 
 RATE, BURST, RATED = 20, 5, 40
-# Between the start of a handler and the line it writes about it, on a busy machine.
+# The time from the start of a handler to the line that it writes, on a busy machine.
 LATE_SECONDS = 0.5
-# The database's clock has milliseconds, and another rate than the one that tells elapsed time.
+# The database's clock shows milliseconds, and runs differently from the one for elapsed time.
 CLOCK_SECONDS = 0.01
 
 
 def in_flight(firm: Firm) -> int:
-    """Count what the firm has running, as any other session sees it; on SQLite without a lock."""
+    """Return how many of the firm's jobs are in flight, as other sessions see it; take no lock."""
     jobs = JobQueue.objects.unscoped("watching").filter(firm=firm, status__in=IN_FLIGHT)
     return reading(jobs.count)
 
@@ -51,12 +51,13 @@ def test_a_cap_is_never_exceeded_while_four_workers_run(
     jobs = CHAOS if chaos else SUITE
     Firm.objects.filter(pk=queue.firm.pk).update(running_cap=CAP)
     gate = queue.gate()
-    # The first to be admitted, which hold the cap until somebody has looked.
+    # These jobs are admitted first, and fill the cap until the gate opens.
     gated = queue.add(CAP + 1, gate=gate, priority=0)
     queue.add(jobs // 2, seconds=JOB_SECONDS)
     for number in range(KEYS):
         queue.add(jobs // 2 // KEYS, seconds=JOB_SECONDS, lock_key=f"key-{number}")
-    # Fewer threads than the cap: no worker can do all of it, nor claims ahead what it does not know.
+    # A worker has fewer threads than the cap, and claims no jobs ahead of a type it does not know,
+    # so that one worker alone cannot reach the cap.
     fleet.start_many(WORKERS, "--concurrency", str(CAP - 1))
     wait_until(lambda: in_flight(queue.firm) >= CAP, "as many jobs as the cap allows")
 
@@ -91,7 +92,7 @@ def test_no_stretch_of_time_has_more_starts_than_the_burst_and_what_it_adds(
         for last in range(first, RATED):
             allowed = BURST + RATE * (starts[last] - starts[first] + LATE_SECONDS)
             assert last - first + 1 <= allowed, (first, last)
-    # Since the first was enqueued, however late any of them wrote its line.
+    # Counted from the enqueue, the bound holds however late a handler writes its line.
     for number, start in enumerate(starts, start=1):
         assert number <= BURST + RATE * (start - added_at + CLOCK_SECONDS), number
     assert {queue.row(job_id).attempts for job_id in limited} == {1}
@@ -112,7 +113,7 @@ def test_a_paused_firm_starts_nothing_more_until_it_is_resumed(
     wait_until(lambda: not in_flight(queue.firm), "what runs to end")
     started = len(queue.journal.starts())
     assert started < len(jobs)
-    # What may run does, long after anything of the firm would have.
+    # By the time these jobs have run, those of the paused firm would have started.
     folder = tmp_path / "others"
     folder.mkdir()
     others = Scenario(FirmFactory(name="Globex", slug="globex"), folder)

@@ -1,4 +1,4 @@
-"""Requests that come at once: each is counted, so that none is one too many."""
+"""Requests that come at the same time are all counted, so that none exceeds the bound."""
 
 from __future__ import annotations
 
