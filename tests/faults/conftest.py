@@ -1,4 +1,4 @@
-"""What tests of faults ask for."""
+"""Fixtures of the tests of faults."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.support.scenario import Scenario
 
 @pytest.fixture
 def proxy(queue: Scenario) -> Iterator[Proxy]:
-    """Return a network in front of the queue's server."""
+    """Return a proxy between the workers and the queue's server."""
     with proxied() as proxy:
         yield proxy
 
 
 @pytest.fixture
 def effects(queue: Scenario) -> Iterator[None]:
-    """Give the handlers a table to write to."""
+    """Create the table that the handlers write to."""
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS test_effect")
         cursor.execute("CREATE TABLE test_effect (job_id text NOT NULL, attempt integer NOT NULL)")

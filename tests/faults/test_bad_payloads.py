@@ -1,4 +1,4 @@
-"""Payloads that nobody can read are stored already: each costs one attempt and nobody else's time."""
+"""Stored payloads that cannot be read: each costs one attempt, and no other job waits for that."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_unreadable_payloads_already_stored_are_dead_at_once(queue: Scenario, fl
         for job_id, text in zip(jobs, UNREADABLE.values(), strict=True)
         if store(queue, job_id, text)
     ]
-    assert len(bad) >= len(UNREADABLE) - 2, "what the database itself refuses needs no handler"
+    assert len(bad) >= len(UNREADABLE) - 2, "the database itself refuses two at most"
     queue.add(NEIGHBOURS)
 
     worker = fleet.start()
@@ -78,7 +78,7 @@ def test_unreadable_payloads_are_refused_and_leave_nothing(queue: Scenario, what
 
 
 def store(queue: Scenario, job_id: Any, text: str) -> bool:
-    """Write the payload past every check; False where the database refuses it."""
+    """Write the payload without any check; return False if the database refuses it."""
     cast = "::jsonb" if connection.vendor == "postgresql" else ""
     key = str(job_id) if connection.vendor == "postgresql" else job_id.hex
     try:

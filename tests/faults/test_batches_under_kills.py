@@ -1,4 +1,4 @@
-"""A batch whose workers are killed: all its jobs settle, and each event has its job once."""
+"""A batch whose workers are killed: all jobs settle, and each event has one job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.workers import SHORT_LEASE_SECONDS, Fleet, WorkerProcess
 
 pytestmark = pytest.mark.processes
 
-# Jobs and kills: in the suite, and in `make chaos`.
+# How many jobs, and how many kills: in the suite, and in `make chaos`.
 SUITE = (120, 3)
 CHAOS = (10_000, 40)
 WORKERS = 2
@@ -26,14 +26,14 @@ EVENTS = ("failed", "settled", "completed")
 
 
 def batch_now() -> Batch:
-    """Return the only batch there is."""
+    """Return the only batch."""
     with all_firms("looking at the batch"):
         batch: Batch = Batch.objects.get()
         return batch
 
 
 def labels() -> Counter[str]:
-    """Return how many jobs there are for each event."""
+    """Return how many jobs each event of the batch has."""
     with all_firms("looking at the queue"):
         payloads = JobQueue.objects.filter(job_type="process.work").values_list(
             "payload", flat=True
@@ -47,7 +47,8 @@ def test_a_batch_whose_workers_are_killed_settles_and_fires_each_event_once(
 ) -> None:
     jobs, kills = CHAOS if chaos else SUITE
     rng, last = Random(7), queue.gate()
-    # A portion for each kill, and one for the time after them, which wait for it: none is over before.
+    # Each kill has its own portion of the jobs, which wait at a gate so that none ends too early;
+    # the last portion is for the time after the kills.
     gates = [Gate(last.path.with_name(f"gate-{number}")) for number in range(kills + 1)]
     portion = jobs // len(gates)
     jobs = portion * len(gates)
@@ -104,7 +105,7 @@ def test_a_batch_whose_workers_are_killed_settles_and_fires_each_event_once(
         ],
         "the end of the last handler",
     )
-    # Its outcome is being stored, or the job for the end.
+    # The worker now stores the outcome of the last job, or enqueues the job for `settled`.
     kill(of_session(ended[-1].session))
     wait_until(lambda: batch_now().settled_at, "the job for the end")
     assert batch_now().completed_at is None

@@ -1,4 +1,4 @@
-"""A bulk run whose workers are killed goes on: nothing twice, nothing left out."""
+"""A bulk run goes on after its workers are killed: nothing is done twice, nothing is left out."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
 
 pytestmark = [pytest.mark.processes, pytest.mark.req("D-03", "J-09")]
 
-# Dead letters and kills: in the suite, and in `make chaos`. Enough that none is left over before the
-# last kill, even where a busy machine is late to notice a chunk.
+# How many dead letters, and how many kills: in the suite, and in `make chaos`. Even if a busy
+# machine notices each chunk late, dead letters are left at the last kill.
 SUITE = (6_000, 3)
 CHAOS = (20_000, 20)
-# Of the worker that comes last: a busy machine may keep it silent for a short lease, which is a death
-# of its job like any other, and the third ends it.
+# The lease of the last worker. A busy machine may keep a worker silent for a short lease; that
+# would count as a death, of which the job may have only two.
 LAST_LEASE_SECONDS = 15.0
 
 
 def dead_letters(firm: Firm, count: int) -> None:
-    """Store dead letters of jobs that would complete now."""
+    """Store dead letters of jobs that would complete if they were reprocessed."""
     now = timezone.now()
     jobs = [
         JobQueue(
@@ -63,7 +63,7 @@ def run_now(run: BulkRun) -> BulkRun:
         return found
 
 
-# The waits after twenty deaths take ten minutes.
+# After twenty deaths the delays add up to ten minutes.
 @pytest.mark.timeout(1500)
 def test_killed_workers_leave_nothing_out_and_do_nothing_twice(
     queue: Scenario, fleet: Fleet, chaos: bool
@@ -86,9 +86,10 @@ def test_killed_workers_leave_nothing_out_and_do_nothing_twice(
         worker.kill()
         assert run_now(run).state == BulkState.RUNNING
         with all_firms("test"):
-            # It would be poison after its third death, and given up after ten attempts.
+            # Otherwise the job would be poison at its third death, and dead-lettered after ten
+            # attempts.
             JobQueue.objects.filter(pk=run.job_id).update(deaths=0, max_attempts=kills + 10)
-    # By hand: the letters that arrive meanwhile are no members.
+    # Dead letters that are opened after the start are no members of the run.
     dead_letters(queue.firm, 5)
     fleet.start(lease_seconds=LAST_LEASE_SECONDS)
     wait_until(lambda: run_now(run).state != BulkState.RUNNING, "the end", timeout=240)

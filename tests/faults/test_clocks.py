@@ -1,4 +1,4 @@
-"""A machine's clock is wrong, or the database's jumps: only the database's elapsed time counts."""
+"""The clock of a machine or of the database is wrong: only time elapsed in the database counts."""
 
 from __future__ import annotations
 
@@ -98,14 +98,14 @@ def test_a_worker_that_has_seen_nobody_dead_notices_that_the_clock_jumps_ahead(
     waits = iter([lambda: None, lambda: jump.enter_context(later(JUMP_SECONDS))])
 
     def wait(_: float) -> bool:
-        """Let the clock jump between two rounds of maintenance, and end the third."""
+        """Let the clock jump between two rounds of maintenance, and stop before a third one."""
         between = next(waits, None)
         if between is not None:
             between()
         return between is None
 
     monkeypatch.setattr(state.halt, "wait", wait)
-    # Each round asks anew.
+    # No round may use what the last one read.
     monkeypatch.setattr(pending_work, "RECENT_SECONDS", 0.0)
     with jump:
         maintenance._loop()

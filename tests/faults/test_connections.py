@@ -1,4 +1,4 @@
-"""Connections are cut one by one, are all taken, or carry no hints any more."""
+"""Connections are cut one after the other, or all are taken, or they bring no notifications."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ pytestmark = [pytest.mark.processes, postgresql_only, unpooled_only]
 
 WORKERS = 2
 JOB_SECONDS = 0.02
-# No role but a superuser may end the server's own, as autovacuum's.
+# Only a superuser may end the server's own sessions, such as autovacuum's.
 OTHERS = (
     "datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
 )
 LISTENERS = f"SELECT pid FROM pg_stat_activity WHERE {OTHERS} AND query LIKE 'LISTEN %%'"
-# What DATABASE_URL says of connections holds for that one too.
+# The options of DATABASE_URL apply to the connection that listens, too.
 NAMED = f"{LISTENERS} AND application_name = 'one-of-ours'"
 # How many connections are cut, one after the other: in the suite, and in `make chaos`.
 CUTS_SUITE = 15
 CUTS_CHAOS = 200
 POLL_SECONDS = 0.3
-# Only a poll finds the job: without one it would wait for ever.
+# Much less than the test would wait if polling did not find the job.
 SOON_SECONDS = 20.0
 THREADS = 30
 
@@ -94,7 +94,7 @@ def test_a_worker_has_a_connection_for_its_heartbeat_before_it_claims(
     queue: Scenario, fleet: Fleet
 ) -> None:
     queue.add(4, seconds=JOB_SECONDS)
-    # Two more than this test's own.
+    # The test has one connection, so the worker gets two.
     with connection_limit(3):
         worker = fleet.start("--concurrency", "2", lease_seconds=SHORT_LEASE_SECONDS)
         worker.wait_for("worker.database_away")
@@ -120,7 +120,7 @@ def test_a_server_that_takes_no_writes_for_a_while_costs_no_worker_and_no_attemp
         late = fleet.start("--concurrency", "4")
         gate.open()
         wait_until(lambda: all(map(says_read_only, (*workers, late))), "the refusals")
-        # Reads are answered meanwhile, which is not the end of it.
+        # Reads are answered, but that does not mean that the outage is over.
         assert not any(one.events("worker.database_back") for one in workers)
     cut_all()
 
@@ -192,7 +192,7 @@ def cut_all() -> None:
 
 @contextmanager
 def altered(setting: str, back: str) -> Iterator[None]:
-    """Let new sessions of the database have this setting, inside the block."""
+    """Give new sessions of the database this setting inside the block."""
     name = connection.ops.quote_name(connection.settings_dict["NAME"])
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER DATABASE {name} {setting}")
@@ -204,11 +204,11 @@ def altered(setting: str, back: str) -> Iterator[None]:
 
 
 def connection_limit(limit: int) -> AbstractContextManager[None]:
-    """Let the database take no more connections than that, inside the block."""
+    """Let the database accept no more than `limit` connections inside the block."""
     return altered(f"CONNECTION LIMIT {limit}", "CONNECTION LIMIT -1")
 
 
 def read_only() -> AbstractContextManager[None]:
-    """Let new sessions write nothing, inside the block; this one's goes on."""
+    """Let new sessions write nothing inside the block; this session still can."""
     setting = "default_transaction_read_only"
     return altered(f"SET {setting} = on", f"RESET {setting}")

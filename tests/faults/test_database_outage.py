@@ -1,4 +1,4 @@
-"""The database crashes, cuts connections, or is not there yet: workers wait, and go on."""
+"""The database crashes, cuts connections, or is not there yet: workers wait and go on."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ JOBS = 600
 JOB_SECONDS = 0.02
 WORKERS = 2
 LEASE_SECONDS = 2.0
-# Where nothing waits for the end of a lease: a busy machine must not make anybody look dead.
+# For tests that wait for no lease: long enough that nobody looks dead on a busy machine.
 CUT_LEASE_SECONDS = 8.0
-# A quick restart, and an outage after which every lease looks over.
+# A quick restart, and an outage after which every lease seems to be over.
 OUTAGES_SECONDS = (0.0, 1.5 * LEASE_SECONDS)
-# Several passes of the maintenance, whose tasks have nothing to ask at most of them.
+# Time for several rounds of maintenance, in most of which no task queries the database.
 OUTAGE_SECONDS = 6.0
 ARGUMENTS = ("--concurrency", "4")
 
@@ -39,7 +39,7 @@ def wait_for_more_starts(queue: Scenario, count: int) -> None:
 
 
 def assert_all_done_by(queue: Scenario, workers: list[WorkerProcess]) -> None:
-    """Check that the same processes did everything, and took none of them to be dead."""
+    """Check that the same processes did everything, and that none was taken to be dead."""
     queue.wait_until_settled()
     assert all(worker.alive for worker in workers)
     assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
@@ -99,7 +99,7 @@ def test_workers_outlive_cut_connections_under_load(queue: Scenario, fleet: Flee
             cursor.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                # No role but a superuser may end the server's own, as autovacuum's.
+                # Only a superuser may end the server's own sessions, such as autovacuum's.
                 " AND backend_type = 'client backend'"
             )
 
@@ -160,5 +160,5 @@ def test_a_worker_that_waits_for_its_database_can_be_stopped(
     worker.tell(signal.SIGTERM)
 
     assert worker.wait_for_exit(30) == 0
-    assert len(worker.events("worker.database_away")) == 1, "said once, not at every retry"
+    assert len(worker.events("worker.database_away")) == 1, "an outage is logged once"
     assert settings.SECRET_KEY not in worker.log()

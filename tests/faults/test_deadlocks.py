@@ -1,4 +1,4 @@
-"""Batches of outcomes in opposite orders, and a rival who takes rows the other way round."""
+"""Two batches of outcomes in opposite orders, and a session that locks rows in the other order."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from tests.support.databases import postgresql_only
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
 
-# Rounds of two batches, and jobs of each firm in a batch: in the suite, and in `make chaos`.
+# How many rounds of two batches, and how many jobs of each firm in a batch: in the suite, and in
+# `make chaos`.
 SUITE = (5, 50)
 CHAOS = (200, 250)
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-# Other processes of the suite use the same server: their sessions have locks to wait for, too. Who is
-# connected (pg_stat_activity) stays for a transaction what it was at its first look.
+# pg_locks knows who waits for this session. Other processes of the suite use the same server and
+# wait for locks, too, and pg_stat_activity does not change within a transaction.
 WAITING = (
     "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
 )
@@ -45,7 +46,7 @@ def test_batches_in_opposite_orders_do_not_deadlock(
             made = enqueue_many([EnqueueSpec("noop", lock_key=None)] * (2 * jobs), firm=firm)
             queue.accepted += [one.job_id for one in made]
         claims = take(4 * jobs, worker_id=new_worker())
-        # Each batch has jobs of both firms, and each writes to the counters of both.
+        # Each batch has jobs of both firms, so each writes to both firms' counters.
         batches = [claims[::2], claims[1::2][::-1]]
         line = Barrier(len(batches))
         with ThreadPoolExecutor(len(batches)) as writers:
@@ -70,7 +71,7 @@ def test_a_rival_who_takes_rows_the_other_way_round_is_let_through(queue: Scenar
             hold(second)
             settling = writer.submit(write, claims)
             wait_until(lambda: table_rows(WAITING), "the writer to wait for the second row")
-            # The writer has the first row, and gives it back.
+            # The writer gives up the lock of the first row.
             hold(first)
             report = settling.result(timeout=20)
         assert report.stale == []
@@ -93,7 +94,7 @@ def test_the_same_keys_in_opposite_orders_do_not_deadlock(
     )
     deadlocks = count_deadlocks()
     for number in range(2):
-        # More than one statement stores, and with keyless jobs in between.
+        # These are more than one statement stores, with jobs without a key between them.
         specs = [
             EnqueueSpec(job_type, idempotency_key=f"{number}-{key}" if key % 5 else None)
             for key in range(1200)
@@ -118,12 +119,12 @@ def test_the_same_keys_in_opposite_orders_do_not_deadlock(
 
 
 def key_of(payload: JobPayload) -> str:
-    """Return a key that no spec of the test keeps."""
+    """Return a key that none of the specs has."""
     return payload.correlation_id
 
 
 def do_nothing(payload: JobPayload, ctx: JobContext) -> None:
-    """Handle a job."""
+    """Do nothing."""
 
 
 def store(

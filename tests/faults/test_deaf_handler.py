@@ -1,4 +1,4 @@
-"""A handler that swallows every error, even that its job is no longer its own, changes nothing."""
+"""A handler that swallows every error, also that its lease is lost, changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The database's disk is full: what was accepted stays, what is not is refused aloud."""
+"""The database's disk is full: accepted jobs stay, and what is refused is refused with an error."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.support.workers import Fleet, manage
 pytestmark = [pytest.mark.processes, pytest.mark.req("J-06", "W-04")]
 
 SQLITE_MEGABYTES = 16
-# An empty server and its log of writes take most of it.
+# An empty server and its write-ahead log take most of this.
 POSTGRESQL_MEGABYTES = 160
 PORTION = 50
-# More than fits anywhere.
+# Far more than any of the disks holds.
 MOST_PORTIONS = 2_000
 
 
@@ -74,7 +74,7 @@ def test_a_command_on_a_full_disk_says_so_and_claims_nothing(
         small_disk(tmp_path / "disk", SQLITE_MEGABYTES) as disk,
         queue_at(f"sqlite:///{disk.path / 'queue.sqlite3'}", tmp_path) as queue,
     ):
-        # To open the file takes room.
+        # Opening the file takes space on the disk, too.
         connection.close()
         disk.fill()
         listed = manage("jobs", "list")
@@ -83,7 +83,7 @@ def test_a_command_on_a_full_disk_says_so_and_claims_nothing(
         disk.empty()
         assert manage("jobs", "list").returncode == 0
 
-        # While another process has it open, only the commit finds no room.
+        # While another process has the file open, only the commit fails.
         assert queue.statuses() == {}
         disk.fill()
         enqueued = manage("jobs", "enqueue", "process.default", "--payload", '{"journal": "x"}')

@@ -1,4 +1,4 @@
-"""Workers killed at every point a handler passes: its effects stand exactly once."""
+"""Workers are killed at every point of a handler: its effects exist exactly once."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ pytestmark = pytest.mark.processes
 SUITE = len(POINTS)
 CHAOS = 1_000
 WORKERS = 2
-# A third death would be poison.
+# With a third death the job would be poison.
 KILLS_PER_JOB = 2
 
 
 def plans(kills: int) -> list[tuple[Point, Point]]:
-    """Return at which points the first two attempts of each job are killed.
+    """Return the points at which the first two attempts of each job are killed.
 
-    The second is always the later point: what is behind a finished step is not passed again.
+    The second is always the later one, because a finished step does not run again.
     """
     half = len(POINTS) // 2
-    # The first few of them pass every point once.
+    # The first pairs contain every point once.
     pairs = chain(zip(POINTS[:half], POINTS[half:], strict=True), combinations(POINTS, 2))
     return list(islice(cycle(pairs), kills // KILLS_PER_JOB))
 
 
 def work_through(queue: Scenario, fleet: Fleet, timeout: float) -> None:
-    """Work with processes that take one job at a time, replacing each that was killed."""
+    """Work with processes that run one job at a time; replace each that was killed."""
 
     def start() -> WorkerProcess:
         return fleet.start("--concurrency", "1", lease_seconds=SHORT_LEASE_SECONDS)

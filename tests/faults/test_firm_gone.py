@@ -1,4 +1,4 @@
-"""A firm is switched off, or all its rows are deleted, while workers are busy with its jobs."""
+"""A firm is deactivated, or all its rows are deleted, while workers run its jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process with open connections forks: the child gets its own, the parent keeps its."""
+"""A process with open connections forks: the child opens its own, the parent keeps the old ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_forked_child_leaves_its_parents_connection_alone(queue: Scenario) -> 
 
     child = os.fork()
     if child == 0:
-        # Nothing of the test run may go on in here.
+        # In the child, nothing may reach the code of the test run.
         with suppress(BaseException):
             if session() != before or connection.vendor == "sqlite":
                 for number in range(JOBS):
@@ -44,7 +44,7 @@ def test_a_forked_child_leaves_its_parents_connection_alone(queue: Scenario) -> 
 
 
 def session() -> int:
-    """Return what tells this connection from others."""
+    """Return what identifies this connection's session."""
     if connection.vendor == "postgresql":
         return int(table_rows("SELECT pg_backend_pid()")[0][0])
     connection.ensure_connection()

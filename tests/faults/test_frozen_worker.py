@@ -1,4 +1,4 @@
-"""A worker that slept through its lease changes nothing when it wakes."""
+"""A worker that was frozen for longer than its lease changes nothing when it goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a crash of the server the workers are back at their rate within seconds."""
+"""Workers reach their rate again within seconds after the server crashed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.processes, postgresql_only]
 
 WORKERS = 2
 CONCURRENCY = 4
-# Slow enough that the workers, not the machine, set the rate.
+# Jobs are so slow that the workers determine the rate, not the machine.
 JOB_SECONDS = 0.05
 LEASE_SECONDS = 30.0
 WINDOW_SECONDS = 2.0
@@ -57,7 +57,7 @@ def test_the_rate_is_back_within_seconds_of_the_servers_return(
 
 
 def wait_for_rate(queue: Scenario, least: float, *, timeout: float = 20.0) -> float:
-    """Wait for a window that begins now or later and has that many ends per second."""
+    """Wait for a stretch of time, not earlier than now, with at least that many ends per second."""
     begun = time.monotonic()
 
     def rate() -> float:

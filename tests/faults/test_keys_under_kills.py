@@ -1,4 +1,4 @@
-"""Keyed jobs exclude each other while their workers are killed."""
+"""Jobs with the same lock key do not overlap, also while their workers are killed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.workers import SHORT_LEASE_SECONDS, Fleet, WorkerProcess
 
 pytestmark = pytest.mark.processes
 
-# Jobs, keys, kills: in the suite, and in `make chaos`.
+# How many jobs, keys and kills: in the suite, and in `make chaos`.
 SUITE = (300, 10, 3)
 CHAOS = (20_000, 50, 60)
 MORE_KILLS = 10
@@ -41,7 +41,7 @@ def test_handlers_of_one_key_never_overlap_while_workers_are_killed_at_random(
             queue.add(share, lock_key=key, label=key, seconds=JOB_SECONDS)
 
     deaths: dict[int, float] = {}
-    # On a busy machine the victim's handlers may have ended by the time it dies.
+    # On a busy machine a victim may have no running handler by the time at which it dies.
     while len(deaths) < kills or not any(one.session in deaths for one in _cut(queue)):
         assert len(deaths) < kills + MORE_KILLS, "no kill has met a handler"
         begun = len(queue.journal.starts())
@@ -63,14 +63,14 @@ def test_handlers_of_one_key_never_overlap_while_workers_are_killed_at_random(
 
 
 def _cut(queue: Scenario) -> list[Entry]:
-    """Return the starts of handlers that have not ended."""
+    """Return the starts of handlers that never ended."""
     entries = queue.journal.entries()
     ended = {(one.job_id, one.fence) for one in entries if one.what == "end"}
     return [one for one in queue.journal.starts() if (one.job_id, one.fence) not in ended]
 
 
 def _start(queue: Scenario, number: int) -> Entry:
-    """Wait until so many handlers have started; return the start of the latest."""
+    """Wait until `number` handlers have started; return the last of these starts."""
     starts = wait_until(
         lambda: len(found := queue.journal.starts()) >= number and found,
         f"the start of {number} handlers",

@@ -1,4 +1,4 @@
-"""Workers that are killed without a warning lose no job and strand none."""
+"""Killing workers loses no job, and leaves none in flight."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.processes
 SUITE = (8, 400)
 CHAOS = (200, 5_000)
 WORKERS = 3
-# Slow enough that every worker gets some of each portion.
+# Jobs are so slow that every worker gets some of each portion.
 JOB_SECONDS = 0.06
 CONCURRENCY = 4
 
@@ -33,12 +33,12 @@ def test_killing_workers_again_and_again_loses_nothing(
     rng = Random(7)
     arguments = ("--concurrency", str(CONCURRENCY))
     workers = [fleet.start(*arguments, lease_seconds=SHORT_LEASE_SECONDS) for _ in range(WORKERS)]
-    # The first kill surely meets handlers; what the others meet depends on the machine.
+    # The gate ensures that the first kill meets running handlers; for the others that is chance.
     gate = queue.gate()
 
     for number in range(kills):
         victim = workers.pop(0).wait_until_started()
-        # Counted before they come: on a busy machine a portion may be over soon after.
+        # Counted before the portion is added, because on a busy machine it may end soon after.
         seen = len(queue.journal.starts(session=victim.session))
         more = rng.randint(1, CONCURRENCY)
         queue.add(jobs_in_all // kills, seconds=JOB_SECONDS, gate=None if number else gate)
@@ -53,7 +53,7 @@ def test_killing_workers_again_and_again_loses_nothing(
     fleet.kill()
 
     jobs = [queue.row(job_id) for job_id in queue.accepted]
-    # Whoever ran in three workers that died looks like poison.
+    # A job that ran in three workers that died becomes poison.
     poison = [job.job_id for job in jobs if job.deaths == MAX_DEATHS]
     assert len(poison) <= kills // 3
     completed = [job for job in jobs if job.status == Status.COMPLETED]
@@ -68,7 +68,7 @@ def test_a_kill_costs_an_attempt_only_to_started_jobs(queue: Scenario, fleet: Fl
     ahead = claim_ahead(queue, fleet, lease_seconds=SHORT_LEASE_SECONDS)
     ahead.worker.kill()
     claimed = [job for job in map(queue.row, ahead.jobs) if job.status in IN_FLIGHT]
-    # What the handlers noted themselves; the queue's own word is what is under test.
+    # The handlers' own record, because the queue's record is what is tested.
     noted = {UUID(start.job_id) for start in queue.journal.starts(session=ahead.worker.session)}
     begun = [job.job_id for job in claimed if job.job_id in noted]
     innocent = [job.job_id for job in claimed if job.job_id not in noted]

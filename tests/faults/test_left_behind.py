@@ -1,4 +1,4 @@
-"""What a handler leaves running in its worker's process does not keep the process from ending."""
+"""A thread that a handler leaves running does not keep the worker's process from ending."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers that end in the middle of a transaction: they fail, and no other job loses a row."""
+"""Handlers that leave a transaction open fail, and no other job's rows are lost with it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ OTHERS = 10
 
 
 def path(error: type[BaseException]) -> str:
-    """Return the error's name as attempts keep it."""
+    """Return the path of the error's class, as attempts store it."""
     return f"{error.__module__}.{error.__qualname__}"
 
 
-# A handler that raises an error of its own fails with that; the transaction goes all the same.
+# A handler that raises its own error fails with that error; its transaction is rolled back, too.
 OWN_ERRORS: dict[Leaving, str] = {"raise": "ValueError", "timeout": path(JobTimeout)}
 
 
 def cases() -> Iterator[tuple[Leaving, Thread, bool]]:
-    """Yield how to leave a transaction, on which thread, and whether in an isolated process."""
+    """Yield each way to leave a transaction, the thread, and whether in an isolated process."""
     for leaving in LEAVINGS:
         for thread in THREADS:
-            # A timeout interrupts no thread beside the event loop.
+            # A timeout does not interrupt threads beside the event loop.
             if leaving != "timeout" or thread == "own":
                 yield leaving, thread, False
     for leaving in ("begin", "autocommit", "atomic"):
@@ -45,7 +45,7 @@ def test_a_transaction_left_open_fails_its_job_and_takes_no_other_with_it(
     queue: Scenario, effects: None, fleet: Fleet
 ) -> None:
     leavers = {case: add(queue, *case) for case in cases()}
-    # One at a time: whoever comes next gets the same connection.
+    # With one thread, the next job gets the same connection.
     fleet.start("--concurrency", "1")
     queue.wait_until_settled([leaver for leaver, _ in leavers.values()])
     queue.wait_until_settled()
@@ -61,7 +61,7 @@ def test_a_transaction_left_open_fails_its_job_and_takes_no_other_with_it(
         assert leaver not in written, case
         assert queue.statuses(others) == {Status.COMPLETED: OTHERS}, case
         assert written >= set(others), f"{case}: {len(written & set(others))} rows of {OTHERS}"
-    # The deaths that brought them there are this test's invention.
+    # The test set these deaths itself, to quarantine the jobs.
     for job_id in queue.accepted:
         change(job_id, deaths=0)
     queue.check(expected_dead=[leaver for leaver, _ in leavers.values()])
@@ -70,7 +70,7 @@ def test_a_transaction_left_open_fails_its_job_and_takes_no_other_with_it(
 def add(
     queue: Scenario, leaving: Leaving, thread: Thread, isolated: bool
 ) -> tuple[UUID, list[UUID]]:
-    """Enqueue a job that leaves a transaction open, and those that come after it."""
+    """Enqueue a job that leaves a transaction open, and jobs that follow it."""
     job_type = "effect.write" if thread == "own" else "effect.awrite"
     (leaver,) = queue.enqueue(
         [EnqueueSpec(job_type, {"leaving": leaving, "thread": thread}, max_attempts=1)]

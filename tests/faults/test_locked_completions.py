@@ -1,4 +1,4 @@
-"""A caller has locked a job, whose handler completes it in a transaction of its own."""
+"""A caller has locked a job whose handler completes it in the handler's own transaction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOCK_KEYS = pytest.mark.parametrize("lock_key", [None, "key"], ids=["plain", "ke
 
 @pytest.fixture(autouse=True)
 def types(job_types: dict[str, Any]) -> None:
-    """Declare a type that writes one row together with its completion."""
+    """Declare a type that writes a row in the transaction that completes its job."""
 
     def handle(payload: JobPayload, ctx: JobContext) -> None:
         with ctx.transaction() as tx:
@@ -52,7 +52,7 @@ def test_the_handler_does_not_wait_for_a_caller_that_asks_it_to_stop(
         outcome = perform(claim)
         assert time.monotonic() - begun < 10
         assert isinstance(outcome, Released)
-        # The worker tries again as long as the row is locked.
+        # The worker tries this outcome again as long as the row is locked.
         assert [one.job_id for one in finish(claim, outcome).locked] == [job_id]
     assert finish(claim, outcome).statuses == {job_id: Status.CANCELED}
     assert rows(MailAccount) == []

@@ -1,4 +1,4 @@
-"""Others hold the file's only lock, or an old view of it: workers and callers wait their turn."""
+"""Another session holds SQLite's write lock, or an old snapshot: workers and callers wait."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_four_workers_and_a_caller_wait_for_who_holds_the_lock(
 def test_a_scrape_of_the_metrics_needs_no_lock(queue: Scenario) -> None:
     queue.add(3)
 
-    # What it counts takes seconds where there are a million jobs.
+    # The queries of the metrics take seconds if there are a million jobs.
     with write_lock():
         answer = metrics(RequestFactory().get("/metrics"))
 
@@ -106,7 +106,7 @@ def write_lock() -> Iterator[None]:
 
 @contextmanager
 def old_view() -> Iterator[None]:
-    """Hold a snapshot inside the block: the log of writes cannot be folded in beyond it."""
+    """Hold a snapshot inside the block, so that SQLite cannot checkpoint later writes."""
     with closing(_session()) as session:
         session.execute("BEGIN")
         session.execute("SELECT count(*) FROM jobs_jobqueue").fetchone()

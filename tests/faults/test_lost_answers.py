@@ -1,4 +1,4 @@
-"""The database did what was asked, and the answer never came."""
+"""The database did what it was asked to do, but the answer was lost."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ Lose = Callable[[Callable[[], object]], list[UUID]]
 
 @pytest.fixture
 def lose_an_answer(monkeypatch: pytest.MonkeyPatch) -> Lose:
-    """Lose the answer to the first claim of any jobs; these are returned once it is lost.
+    """Return a function that loses the answer to the first claim that takes jobs.
 
-    What is given is called between the commit and the loss.
+    That function returns a list, which has the jobs' ids once the answer is lost. Its argument is
+    called between the commit and the loss.
     """
 
     def lose(then: Callable[[], object]) -> list[UUID]:
@@ -89,7 +90,7 @@ def test_an_outcome_written_twice_counts_once(queue: Scenario) -> None:
 
     repeated = finish(claim, Completed({"first": False}))
 
-    assert not repeated.stale, "the worker's own write, not somebody else's"
+    assert not repeated.stale, "the first write was the worker's own"
     assert queue.row(claim.job_id).result == {"first": True}
     queue.check()
 
@@ -108,7 +109,7 @@ def test_a_lost_claim_that_a_caller_has_locked_is_released_later(
             queue.wait_until_settled(queue.enqueue([EnqueueSpec("noop")] * 20))
             assert row(job_id).status == Status.CLAIMED
             caller.close()
-            # Sooner than at the next poll.
+            # Much sooner than the next poll.
             queue.wait_until_settled(timeout=15)
     assert [one.end for one in queue.attempts(job_id)] == [AttemptEnd.RELEASED]
     queue.check()
@@ -130,7 +131,7 @@ def test_no_worker_waits_at_its_end_for_a_lost_claim_that_is_locked(
             if burst:
                 wait_until(loop.state.halt.is_set, "the end of the burst")
         assert row(job_id).status == Status.CLAIMED
-    # Others take back what a worker without a row has.
+    # The worker's row is deleted, and other workers rescue jobs whose worker has no row.
     assert not Worker.objects.exists()
 
 

@@ -1,4 +1,4 @@
-"""The network between a worker and its database fails in every way a network can."""
+"""The network between a worker and its database fails in every way that networks fail."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from tests.support.workers import SHORT_LEASE_SECONDS, Fleet, WorkerProcess
 pytestmark = [pytest.mark.processes, postgresql_only]
 
 LEASE_SECONDS = 6.0
-# Whoever comes back first marks nobody dead for a lease: the other has that long to be heard.
+# The worker that is back first marks no other dead for one lease, so that the other can be heard.
 STANDSTILL_LEASE_SECONDS = 6.0
-# The lease, the most that an answer is late, and how many jobs: in the suite, and in `make chaos`.
+# The lease, by how much an answer is late at most, and how many jobs: in the suite, and in
+# `make chaos`.
 SLOW_SUITE = (2.0, 0.1, 5)
 SLOW_CHAOS = (30.0, 0.4, 200)
 SLOW_PORTION = 5
-# How many answers to commits are lost, and jobs a portion.
+# How many answers to commits are lost, and how many jobs each portion has.
 LOSSES_SUITE = (8, 20)
 LOSSES_CHAOS = (100, 100)
 
@@ -64,7 +65,7 @@ def test_a_transaction_left_open_by_a_worker_that_was_cut_off_ends_with_its_leas
 ) -> None:
     gate = queue.gate()
     queue.add(20, gate=gate)
-    # A heartbeat, which leaves the worker's row locked: whoever rescues its jobs needs that.
+    # The heartbeat's transaction keeps the worker's row locked, which a rescue has to lock.
     proxy.vanish_before_commit_of("UPDATE jobs_worker")
     cut_off = fleet.start(lease_seconds=SHORT_LEASE_SECONDS, DATABASE_URL=proxy.url)
     cut_off.wait_for("worker.database_away")

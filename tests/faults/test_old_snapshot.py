@@ -1,4 +1,4 @@
-"""Somebody keeps an old snapshot open: dead rows pile up, and the queue goes on."""
+"""A session keeps an old snapshot: dead rows pile up, but the queue goes on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORKERS = 2
 CONCURRENCY = ("--concurrency", "20")
 PORTION = 2_000
 SUITE_JOBS = 300
-# Seconds of work without a snapshot, beside it, and the last of those, which are compared.
+# Seconds of work without a snapshot, and beside it; the last seconds are compared with the first.
 USUAL_SECONDS, BESIDE_SECONDS, LAST_SECONDS = 60.0, 600.0, 60.0
 SHARE = 0.75
 
@@ -41,14 +41,14 @@ def test_work_goes_on_beside_an_old_snapshot(queue: Scenario, fleet: Fleet, chao
         else:
             queue.add(SUITE_JOBS)
         queue.wait_until_settled(timeout=300)
-        assert count() == seen, "the snapshot is what it was"
+        assert count() == seen, "the snapshot is still the old one"
     assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
     fleet.stop()
     queue.check()
 
 
 def rate(queue: Scenario, seconds: float) -> float:
-    """Keep the workers busy for so long; return how many jobs a second they complete."""
+    """Keep the workers busy for this time; return how many jobs per second they complete."""
     begun, before = time.monotonic(), completed()
     while time.monotonic() < begun + seconds:
         queue.add(PORTION)
@@ -57,7 +57,7 @@ def rate(queue: Scenario, seconds: float) -> float:
 
 
 def completed() -> int:
-    # From the counters: counting the jobs takes the longer the more there are.
+    # Read from the counters, because counting the jobs takes longer the more there are.
     with all_firms("counting"):
         sums = sum_counters("category", {"jobs": Sum("completed")}, Q())
         return sum(row["jobs"] for row in sums)
@@ -65,7 +65,7 @@ def completed() -> int:
 
 @contextmanager
 def old_snapshot() -> Iterator[Callable[[], object]]:
-    """Hold one inside the block; yield what counts the jobs it sees."""
+    """Hold a snapshot inside the block; yield a function that counts the jobs in it."""
     with psycopg.connect(database_url()) as session:
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         session.execute("SELECT set_config('mailroom.engine', 'on', true)")

@@ -1,4 +1,4 @@
-"""A caller keeps a transaction open; the jobs it has locked wait for it, and nobody else does."""
+"""A caller's open transaction: only the jobs that it has locked wait for it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ AGAIN = Retry(0.0, FAILURE)
 
 @contextmanager
 def open_transaction(firm: Firm, work: Callable[[], object]) -> Iterator[None]:
-    """Do this in a transaction of another thread, which is committed at the end of the block."""
+    """Run `work` in a transaction of another thread, which is committed at the end of the block."""
     began, end = Event(), Event()
 
     def hold() -> None:
@@ -83,9 +83,10 @@ def outcomes(claims: list[Claim], outcome: Outcome) -> list[Settlement]:
 def settle_beside(
     settlements: list[Settlement], *, again: bool = False
 ) -> tuple[SettleReport, float]:
-    """Settle beside a lock; return the report, and for how many seconds it waited for locks in vain.
+    """Settle while rows are locked; return the report, and how many seconds it waited in vain.
 
-    That is how often it gave up, times how long it waits each time: a busy machine makes it no longer.
+    The seconds are the number of lock timeouts times their length, so they do not depend on how
+    busy the machine is.
     """
     given_up: list[Exception] = []
     dialect = type(dialects.current())
@@ -166,7 +167,7 @@ def test_a_breaker_that_is_locked_keeps_its_own_type_only(
 
 
 def fan_out(queue: Scenario, then: str) -> list[Claim]:
-    """Claim two children of a job that fanned out to them, and another job."""
+    """Claim two children of a fan-in with the follower `then`, and another job."""
     queue.enqueue([EnqueueSpec("noop")])
     ctx = context(take(1, worker_id=new_worker())[0])
     made = ctx.enqueue_many([EnqueueSpec("noop")] * 2, then=(then, {}))
@@ -265,7 +266,7 @@ def test_a_worker_comes_back_to_what_was_locked(queue: Scenario) -> None:
             queue.wait_until_settled(others)
             time.sleep(3 * completer.RETRY_LOCKED_SECONDS)
             assert row(locked).status in (Status.CLAIMED, Status.PROCESSING)
-        # Not only once the worker has nothing else to write.
+        # The job is settled although the worker always has other outcomes to write.
         begun = time.monotonic()
         while row(locked).status != Status.COMPLETED:
             queue.enqueue([EnqueueSpec("noop")] * 20)
@@ -313,7 +314,7 @@ def test_the_end_of_a_worker_does_not_wait_for_what_is_locked(
             gate.open()
             running.result(15)
             assert row(locked).status in (Status.CLAIMED, Status.PROCESSING)
-            # Its row stays for the rescue, which takes the job back when the lease is over.
+            # The worker's row stays, so that a rescue takes the job back when the lease is over.
             assert Worker.objects.get().pk == row(locked).worker_id
     assert queue.statuses()[Status.COMPLETED] == 50
 

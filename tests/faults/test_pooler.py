@@ -1,4 +1,4 @@
-"""Workers whose connections lead through PgBouncer in transaction mode, which is paused and falls."""
+"""Workers connect through PgBouncer in transaction mode, which is paused and killed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [
 
 LEASE_SECONDS = 1.5
 JOBS = 60
-# How often it is paused and how often it falls: in the suite, and in `make chaos`.
+# How often the pooler is paused and killed: in the suite, and in `make chaos`.
 SUITE = 1
 CHAOS = 20
 
@@ -74,7 +74,7 @@ def test_without_the_setting_a_worker_names_it_and_polls(
         for worker in workers:
             worker.wait_until_started()
             assert "LISTEN_DATABASE_URL" in worker.wait_for("worker.pooler_found")["mend"]
-        # Work comes while others of the same sessions are in use.
+        # These jobs come while other transactions use the same sessions.
         for _ in range(5):
             queue.add(20, seconds=0.01)
             queue.wait_until_settled()

@@ -1,4 +1,4 @@
-"""The last release's workers run beside this tree's, and every job completes once."""
+"""Workers of the last release run beside this tree's workers, and every job completes once."""
 
 from __future__ import annotations
 

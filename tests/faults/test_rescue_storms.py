@@ -1,4 +1,4 @@
-"""Workers that could not reach their database for longer than a lease are not taken to be dead."""
+"""Workers that could not reach their database for longer than a lease are not marked dead."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.support.workers import Fleet, WorkerProcess
 
 pytestmark = [pytest.mark.processes, pytest.mark.req("J-14", "W-04"), postgresql_only]
 
-# An attempt to connect is given up after two seconds at the earliest, and repeated after a pause.
+# An attempt to connect takes two seconds at least, and is repeated after a pause.
 LEASE_SECONDS = 8.0
 
 
 def start_with_a_job(
     queue: Scenario, fleet: Fleet, gate: Gate, url: str
 ) -> tuple[WorkerProcess, UUID]:
-    """Start a worker and return when it runs a job that waits at the gate."""
+    """Start a worker; return when it runs a job that waits at the gate."""
     worker = fleet.start("--concurrency", "1", lease_seconds=LEASE_SECONDS, DATABASE_URL=url)
     (job_id,) = queue.add(gate=gate)
     queue.wait_until_started(job_id)
@@ -36,7 +36,7 @@ def assert_nobody_was_rescued(queue: Scenario, workers: list[WorkerProcess], job
     queue.wait_until_settled()
     assert not any(worker.events("jobs.rescued") for worker in workers)
     assert not any(worker.events("worker.marked_dead") for worker in workers)
-    assert len(queue.journal.starts(job_id=job_id)) == 1, "two handlers at once"
+    assert len(queue.journal.starts(job_id=job_id)) == 1, "two handlers ran at once"
     job = queue.row(job_id)
     assert (job.status, job.attempts, job.deaths) == (Status.COMPLETED, 1, 0)
 
@@ -107,7 +107,7 @@ def test_a_burst_waits_for_a_lease_before_it_takes_jobs_back(
 
 @pytest.fixture
 def standby(own_server: Server) -> Iterator[Standby]:
-    """Return a server that follows the one of this test."""
+    """Return a standby that follows this test's own server."""
     standby = Standby(own_server)
     try:
         yield standby
@@ -132,7 +132,7 @@ def test_after_a_standby_took_the_place_of_the_server(
                 standby.promote()
                 newcomer = fleet.start(lease_seconds=LEASE_SECONDS, DATABASE_URL=standby.url)
                 newcomer.wait_until_started()
-                # The living one hears later where its server is now.
+                # The older worker reaches the new server a moment later.
                 proxy.lead_to(standby)
                 wait_for_heartbeat(living)
                 gate.open()

@@ -1,4 +1,4 @@
-"""Old and new builds serve one queue, and processes come and go: no attempt is used by it."""
+"""Old and new builds serve one queue while processes are replaced: that uses no attempt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.processes, pytest.mark.req("J-12", "J-14", "W-03")]
 OLD = "tests.support.old_build_settings"
 WORKERS = 2
 CONCURRENCY = ("--concurrency", "4")
-# How often a process is replaced, and under how many jobs each time: in the suite, in `make chaos`.
+# How often a process is replaced, and with how many jobs each time: in the suite, and in
+# `make chaos`.
 SUITE = (2, 30)
 CHAOS = (100, 60)
 JOB_SECONDS = 0.01
@@ -69,6 +70,6 @@ def replacement(fleet: Fleet) -> WorkerProcess:
 
 
 def bring_forward() -> None:
-    """Let nothing wait for newer code any more, as what was handed back does: it is there."""
+    """Make jobs due that were handed back for newer code, because that code runs now."""
     with all_firms("the test does not wait"):
         JobQueue.objects.filter(status=Status.PENDING).update(scheduled_at=F("created_at"))

@@ -1,6 +1,6 @@
-"""JSON that no handler and no door would store, stored all the same: every door still works.
+"""Stored JSON that neither handlers nor doors would store: every door still works.
 
-A restored dump, another program, or an earlier version may have written it.
+A restored dump, another program or an earlier version may have written it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ STORED = {
     "a null character": r'{"label": "x\u0000"}',
     "long": json.dumps({"label": "x" * 2**19}),
 }
-# What people are shown of it, at every door.
+# What each door shows of this JSON.
 SHOWN = {
     "a list": [1],
     "null": None,
@@ -72,14 +72,14 @@ CARRIED = re.compile(r"\b(payload|result)\b")
 
 
 class LabelPayload(JobPayload):
-    """Anything at all."""
+    """A payload whose label is any JSON."""
 
     label: Any
 
 
 @pytest.fixture(autouse=True)
 def label_type(job_types: dict[str, JobType]) -> None:
-    """Declare a type that takes and returns anything."""
+    """Declare a type whose label is any JSON."""
 
     @job("test.label", category="export", payload=LabelPayload)
     def label(payload: LabelPayload, ctx: Any) -> None:
@@ -88,7 +88,7 @@ def label_type(job_types: dict[str, JobType]) -> None:
 
 @dataclass(frozen=True)
 class Doors:
-    """Somebody who administers the firm, at each door; a door returns what it shows."""
+    """The pages, REST and commands, used by an admin of the firm; each returns its answer."""
 
     firm: Firm
     browser: Client
@@ -108,7 +108,7 @@ class Doors:
     def command(self, *arguments: str) -> str:
         ended = self.cli(*arguments)
         assert ended.code == 0, ended.err
-        # What is printed must survive a terminal.
+        # A terminal has to be able to print the output.
         return ended.out.encode().decode()
 
 
@@ -120,7 +120,7 @@ def doors(firm: Firm, run: Callable[..., Run]) -> Doors:
 
 
 def stored_in(row: Any, column: str, what: str) -> None:
-    """Write the JSON past every check; skip what this database itself refuses."""
+    """Write the JSON without any check; skip the test if this database refuses it."""
     cast = "::jsonb" if connection.vendor == "postgresql" else ""
     key = str(row.pk) if connection.vendor == "postgresql" else row.pk.hex
     statement = (
@@ -139,7 +139,7 @@ def stored_in(row: Any, column: str, what: str) -> None:
 
 
 def dead_letter(firm: Firm, what: str) -> DeadLetterQueue:
-    """Return the open letter of a job that carries it."""
+    """Return the open dead letter of a job with this JSON as payload and result."""
     dead = JobQueueFactory(
         firm=firm,
         status="dlq",
@@ -272,7 +272,7 @@ def test_every_act_still_works_and_leaves_the_payload_as_it_is(doors: Doors, wha
 
 
 def payload_text(letter: DeadLetterQueue) -> str:
-    """Return what is stored, byte for byte."""
+    """Return the stored payload as a text."""
     cast = "::text" if connection.vendor == "postgresql" else ""
     pk = letter.original_job_id
     key = str(pk) if connection.vendor == "postgresql" else pk.hex

@@ -1,4 +1,4 @@
-"""All of one firm's jobs fail, and are sent round again at once: other firms do not feel it."""
+"""All jobs of a firm fail and are retried at once: other firms do not notice."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.workers import Fleet
 
 pytestmark = pytest.mark.processes
 
-# How many jobs fail, and what another firm's job waits at most, however much fails beside it: in the
-# suite, which runs on busy machines, and in `make chaos`.
+# How many jobs fail, and for how many seconds another firm's job may wait meanwhile: in the suite,
+# which runs on busy machines, and in `make chaos`.
 SUITE = (60, 30.0)
 CHAOS = (3_000, 2.0)
 ATTEMPTS = 2
