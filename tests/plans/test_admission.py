@@ -1,4 +1,4 @@
-"""Admission stays cheap: one group's backlog is never read through, whoever else waits or claims."""
+"""Admission stays cheap: it never reads all of a group's backlog, whoever else waits or claims."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.req("J-20", "J-24"),
 ]
 
-# Jobs that wait for one thing: in the suite, and in `make chaos`.
+# How many jobs wait for one thing: in the suite, and in `make chaos`.
 SUITE, CHAOS = 5_000, 100_000
 OTHERS = 40
 CAP = 5
@@ -51,7 +51,7 @@ def fill(
     status: Status = Status.PENDING,
     lock_counted_by: str = "firm",
 ) -> None:
-    """Let so many jobs of the firm wait; "{n}" in a key is the job's number."""
+    """Let `count` jobs of the firm wait; "{n}" in a key is the number of the job."""
     new_id = {
         "postgresql": "gen_random_uuid()",
         "sqlite": "lower(hex(randomblob(16)))",
@@ -93,7 +93,7 @@ def wait_for_the_firm(firm: Firm, many: int) -> None:
 
 
 def cost(work: Callable[[], object]) -> int:
-    """Return what the work reads: pages of the table of jobs, or steps of SQLite's machine."""
+    """Return what `work` reads: pages of the table of jobs, or steps of SQLite's machine."""
     if connection.vendor == "postgresql":
         before = _pages()
         work()
@@ -123,7 +123,7 @@ def test_a_backlog_that_waits_costs_others_nothing(
         assert {one.firm_id for one in claims} == {other_firm.pk}
         assert len(server.finish(claims)) == OTHERS
 
-    # As many finished jobs, so that the trees are as deep without the backlog as with it.
+    # Instead of the backlog there are as many finished jobs, so that the indexes are as deep.
     fill(firm, many, status=Status.COMPLETED)
     fill(other_firm, OTHERS, key="first-{n}")
     analyze()
@@ -164,7 +164,7 @@ def test_a_backlog_of_one_limit_key_costs_the_others_of_its_firm_nothing(
 
 
 def admissions(work: Callable[[], object]) -> list[Statement]:
-    """Return the statements that find candidates and those after them."""
+    """Return the statements that read candidates for admission, and those that follow."""
     looks: list[Statement] = []
 
     def note(execute: Any, sql: str, params: Any, *given: Any) -> Any:
@@ -180,7 +180,7 @@ def admissions(work: Callable[[], object]) -> list[Statement]:
 
 @pytest.fixture
 def crowd(firm: Firm, other_firm: Firm, many: int) -> Firm:
-    """Let a capped firm and another wait: many jobs of one key, of one type, and of many keys."""
+    """Let a capped firm and another one wait: jobs of one key, of one type, and of many keys."""
     Firm.objects.filter(pk=firm.pk).update(running_cap=CAP)
     set_rate_limit("noop", 1, 10_000, firm=other_firm)
     for one in (firm, other_firm):
@@ -229,7 +229,7 @@ def test_admission_takes_the_waiting_index_and_reads_a_few_entries_a_group(crowd
             (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
             for node in walked
         )
-        # Each group: the step to it, one entry of each of four priorities, the row itself.
+        # For each group: the step to it, one entry for each of four priorities, and the row itself.
         assert touched <= 6 * 2 * (2 * OTHERS + 2) + 2 * CAP, look
 
 
@@ -243,7 +243,7 @@ def test_every_look_of_an_admission_goes_by_an_index(crowd, way):
         of_jobs = [text for text in details if {"q", "n", "c"} & set(text.split()[1:2])]
         assert of_jobs
         assert all(text.startswith("SEARCH") for text in of_jobs), details
-        # Few are sorted: the limits that apply to a job, and a firm's jobs admitted already.
+        # Only short lists may be sorted: a job's limits, and the jobs of a firm that are admitted.
         limits = {parent for _, parent, _, text in rows if text.split()[1:2] == ["l"]}
         admitted = {parent for _, parent, _, text in rows if "INDEX job_admitted" in text}
         sorts = {(parent, text) for _, parent, _, text in rows if "TEMP B-TREE" in text}
@@ -253,7 +253,7 @@ def test_every_look_of_an_admission_goes_by_an_index(crowd, way):
 
 
 def test_no_limits_cost_a_claim_nothing(firm: Firm) -> None:
-    """Where nobody holds anything back, the guard asks three questions a statement, not a job."""
+    """If nothing is held back, the guard asks three questions per statement, not per job."""
     fill(firm, 200)
     sweep()
     server = Server()

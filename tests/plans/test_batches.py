@@ -1,4 +1,4 @@
-"""The batch that enqueued a callback's job is found by an index, however many batches there are."""
+"""The batch that enqueued a job is found by an index, however many batches there are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BATCHES = 5_000
 
 
 def tables_read(sql: str) -> list[str]:
-    """Return how each table, or index of one, is read."""
+    """Return how the statement reads each table or index."""
     with connection.cursor() as cursor:
         if connection.vendor != "postgresql":
             cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
@@ -50,6 +50,6 @@ def test_the_page_of_a_job_reads_no_batch_but_its_own(firm: Firm) -> None:
         read = " | ".join(tables_read(sql))
     for event in ("failed", "settled", "completed"):
         assert f"batch_{event}_job" in read
-    # The table of members is empty.
+    # PostgreSQL may scan the table of members, because it is empty.
     assert "Seq Scan jobs_batch " not in read
     assert "SCAN jobs_batch " not in f"{read} "

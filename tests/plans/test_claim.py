@@ -1,4 +1,4 @@
-"""The claim stays cheap: which index it takes, how many rows it touches, what it writes."""
+"""The claim stays cheap: which index it uses, how many rows it reads, which columns it writes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BACKLOG = 20_000
 FIRMS = 100
 BATCH = 100
 
-# What a claim writes: none of it may stand in an index or in an index's condition.
+# The columns that a claim writes. No index may have one of them, also not in its condition.
 CLAIM_WRITES = {
     "status", "attempts", "claimed_at", "started_at", "lease_token", "worker_id", "updated_at",
 }  # fmt: skip
@@ -47,7 +47,7 @@ on_sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="asks SQLit
 
 @pytest.fixture
 def backlog(firm: Firm) -> Firm:
-    """Put one firm's 20,000 jobs in front of 100 firms with one job each."""
+    """Put one firm's 20,000 jobs before those of 100 firms with one job each."""
     fill({firm.pk: BACKLOG}, age_seconds=86_400)
     fill(dict.fromkeys(make_firms(FIRMS), 1))
     return firm
@@ -59,7 +59,7 @@ def claim_statements(
     fair_share: FairShare | None = None,
     **named: tuple[str, ...],
 ) -> list[Statement]:
-    """Claim, and return the statements of scan and take, without their transaction."""
+    """Claim; return the statements of scan and take, without those of the transaction."""
     seen: list[Statement] = []
 
     def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -77,7 +77,7 @@ def claim_statements(
 
 @dataclass(frozen=True)
 class Effort:
-    """What statements came to: the indexes gone by, the entries and rows read, the pages touched."""
+    """The cost of statements: the indexes used, the entries and rows read, the pages touched."""
 
     indexes: set[str]
     touched: float
@@ -85,7 +85,7 @@ class Effort:
 
 
 def effort(statements: list[Statement]) -> Effort:
-    """Run them again under EXPLAIN, and add up; no plan may read the table or sort the backlog."""
+    """Explain and add up the statements; no plan may read the whole table or sort the backlog."""
     indexes: set[str] = set()
     touched = 0.0
     pages = 0
@@ -106,7 +106,7 @@ def effort(statements: list[Statement]) -> Effort:
     return Effort(indexes, touched, pages)
 
 
-# Two rows a firm for the scan, and two a job for pick and write: nothing grows with the backlog.
+# Two rows per firm for the scan, and two per job to pick and write; the backlog adds nothing.
 FEW_ROWS = 4 * (FIRMS + 1) + 4 * BATCH
 FEW_PAGES = 10_000
 
@@ -178,8 +178,8 @@ def test_a_few_urgent_jobs_are_claimed_without_a_scan_of_all_others(backlog):
 
 @pytest.fixture
 def in_flight(backlog, monkeypatch) -> tuple[UUID, FairShare]:
-    """Claim 4,000 jobs; return by whom, and where the next claim goes on."""
-    # Nothing is over because the machine is slow.
+    """Claim 4,000 jobs; return the worker, and the fair share with which the next claim goes on."""
+    # No backlog may be over only because the machine is slow.
     monkeypatch.setattr(engine_backlog, "BACKLOG_SECONDS", 3600.0)
     with all_firms("test"):
         JobQueue.objects.exclude(firm=backlog).delete()
@@ -198,7 +198,7 @@ def test_a_claim_that_goes_on_in_a_backlog_passes_nothing_in_flight(in_flight, g
         claim_statements(worker_id=worker_id, fair_share=fair_share if goes_on else None)
     )
     assert spent.indexes == {"job_claim"}
-    # The pick once more, behind what it took first.
+    # Only the pick reads the same as before, behind the jobs that were taken first.
     assert (spent.touched <= 4 * BATCH) is goes_on
 
 

@@ -1,4 +1,4 @@
-"""The columns that each UPDATE of a job compares are found at once."""
+"""PostgreSQL finds the columns that an UPDATE of a job compares without reading others."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def test_columns_of_fixed_length_that_are_in_an_index_come_before_all_others() -
     indexed = places.keys() & {name for (name,) in table_rows(INDEXED)}
     assert {"job_id", "firm_id", "scheduled_at", "priority", "ready", "waiting"} <= indexed
     before = {place for place in places.values() if place <= max(map(places.get, indexed))}
-    # No column of variable length, and none that may be null, stands between them.
+    # A column of variable length, or one that may be null, would make the columns behind it slower.
     assert before == set(range(1, len(before) + 1))

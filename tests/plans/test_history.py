@@ -1,4 +1,4 @@
-"""What is kept for jobs that are deleted is found by an index, however much is kept for others."""
+"""The history of deleted jobs is found by an index, however much history other jobs have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An import looks up each reference once: the planner knows nothing of rows that are this new."""
+"""An import looks up each reference by an index, although the planner has no statistics yet."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.support.plans import nodes
 pytestmark = [pytest.mark.django_db]
 
 FIRMS, MAILS = 3, 300
-# Of a table with a handful of rows, as that of mailboxes, each is read: by far fewer than each with each.
+# Small tables, such as that of mailboxes, are read as a whole; that is far less than this.
 MOST = 10 * MAILS
 
 
 def filled(slug: str) -> Firm:
-    """Return a firm whose messages have a thread and an event each."""
+    """Return a firm with messages, each of which has a thread and an event."""
     firm = Firm.objects.create(name=slug, slug=slug)
     account = MailAccount.objects.create(firm=firm, address=f"{slug}@firm.example")
     now, own = timezone.now(), {"firm": firm, "account": account}
@@ -41,7 +41,7 @@ def filled(slug: str) -> Firm:
 
 
 def rows_read(statement: str) -> float:
-    """Return how many rows a statement reads on PostgreSQL."""
+    """Return how many rows the statement reads on PostgreSQL."""
     ((plan,),) = table_rows(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.replace('%', '%%')}")
     parsed = json.loads(plan) if isinstance(plan, str) else plan
     scans = [node for node in nodes(parsed[0]["Plan"]) if node.get("Relation Name")]
@@ -51,7 +51,7 @@ def rows_read(statement: str) -> float:
 
 
 def look_ups_without_index(statement: str) -> list[str]:
-    """Return where a statement looks up a reference by no index on SQLite."""
+    """Return the look-ups of the statement that use no index on SQLite."""
     plan = table_rows(f"EXPLAIN QUERY PLAN {statement.replace('%', '%%')}")
     return [step for *_ids, step in plan if " U0" in step and " USING " not in step]
 

@@ -1,4 +1,4 @@
-"""Lists, pages and figures read what they show, by an index: history does not slow them down."""
+"""Lists, pages and figures read only what they show, by an index; history does not slow them."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from tests.support.plans import nodes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01", "O-03")]
 
-# 20,000 finished, 2,000 waiting, 500 dead, and 5,000 dead letters long decided.
+# That is 20,000 finished, 2,000 waiting, 500 dead, and 5,000 dead letters decided long ago.
 COPIES = 20
 FINISHED, WAITING, DEAD = 1_000, 100, 25
 DECIDED_PER_LETTER = 10
 ALL = (FINISHED + WAITING + DEAD) * COPIES
 LIVE, OPEN_LETTERS = WAITING * COPIES, DEAD * COPIES
 PAGE = 50
-# A page of a search reads so many, and finds out first where they end.
+# A page of a search reads this many rows, after a query for the last of them.
 SEARCHED = 500
 READ = 2 * SEARCHED
-# The user's jobs are the oldest ones.
+# This user's jobs are the oldest ones.
 OLD_USER, OF_OLD_USER = "ann", 20
-# So many of these failed, and as many were canceled.
+# This many of the finished jobs failed, and as many were canceled.
 ENDED_OTHERWISE = 5
 TABLES = ("jobs_jobqueue", "jobs_deadletterqueue")
 
@@ -67,7 +67,7 @@ def copy_rows(
 ) -> None:
     """Copy each row `count` times; the copies differ in four digits near the start of `ids`.
 
-    These tell the time to the minute: what makes an id unique stands behind them.
+    An id begins with its time. The four digits change its minutes; what makes ids unique follows.
     """
     columns = columns_of(table)
     digits, kind = "printf('%%04x', n)", "text"
@@ -89,13 +89,13 @@ def copy_rows(
 
 @pytest.fixture
 def firms(db: None) -> list[Firm]:
-    """Fill the tables, and hold back what can be; return the firms."""
+    """Fill the tables, and hold back jobs in every way; return the firms."""
     firms = seed(finished=FINISHED, waiting=WAITING, dead=DEAD, minutes=2)
     with all_firms("test"):
         copy_rows("jobs_jobqueue", COPIES - 1, ("job_id",))
         names = [OLD_USER, *(f"user-{number}" for number in range(500))]
         user, *_ = User.objects.bulk_create(User(username=name) for name in names)
-        # Nobody else's jobs are asked for by name.
+        # No test filters by another user.
         Membership.objects.create(firm=firms[0], user=user, role=Role.VIEWER)
         oldest = JobQueue.objects.order_by("pk").values_list("pk", flat=True)[:OF_OLD_USER]
         JobQueue.objects.filter(pk__in=list(oldest)).update(user_id=user.pk)
@@ -125,7 +125,7 @@ def totals(operation: BulkOperation) -> Totals:
 
 
 def statements(case: Case) -> list[str]:
-    """Run the case; return what it asked of the two large tables."""
+    """Run the case; return its statements on the two large tables."""
     with CaptureQueriesContext(connection) as queries:
         case()
     asked = [query["sql"] for query in queries if query["sql"].startswith("SELECT")]
@@ -133,9 +133,10 @@ def statements(case: Case) -> list[str]:
 
 
 def cases() -> dict[str, tuple[Case, int]]:
-    """Return what people look at, and how many rows of the large tables it may read.
+    """Return what people look at, and how many rows of the large tables that may read.
 
-    A filter reads on until the page is full: what makes up an eighth of the jobs, eight pages.
+    A filter reads on until the page is full: if it keeps an eighth of the jobs, that is eight
+    pages.
     """
     with_room = 3
     live_and_dead = LIVE + 2 * OPEN_LETTERS
@@ -159,7 +160,7 @@ def cases() -> dict[str, tuple[Case, int]]:
             lambda: get_page(filter_jobs(job_rows(), status=Status.DLQ), limit=PAGE),
             2 * OPEN_LETTERS,
         ),
-        # Few, wherever in history they are: their index has the dead ones, too.
+        # There are few of these, anywhere in history; the index that has them has dead jobs, too.
         **{
             f"{status} jobs": (
                 lambda status=status: get_page(filter_jobs(job_rows(), status=status), limit=PAGE),
@@ -171,7 +172,7 @@ def cases() -> dict[str, tuple[Case, int]]:
             lambda: get_page(filter_jobs(job_rows(), category=Category.SYNC), limit=PAGE),
             a_page * len(Category) * with_room,
         ),
-        # A user's jobs and dead letters are found by the user, wherever in history they are.
+        # An index of the user's jobs and dead letters leads to them, wherever in history they are.
         "jobs of a user": (
             lambda: get_page(filter_jobs(job_rows(), user=OLD_USER), limit=PAGE),
             2 * OF_OLD_USER,
@@ -214,12 +215,12 @@ def cases() -> dict[str, tuple[Case, int]]:
 
 
 def scopes(firms: list[Firm]) -> list[tuple[int, AbstractContextManager[None]]]:
-    """Return who looks: staff, and a member of one of the firms, which read past the others."""
+    """Return each viewer: staff, and a firm's member, whose lists read past other firms' rows."""
     return [(1, all_firms("test")), (FIRMS, firm_scope(firms[0]))]
 
 
 def faults_on_postgresql(statement: str, most: int) -> Iterator[str]:
-    """Say where the statement reads a table from end to end, or too many rows."""
+    """Yield where the statement reads a whole table, or too many rows."""
     ((plan,),) = table_rows(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.replace('%', '%%')}")
     parsed = json.loads(plan) if isinstance(plan, str) else plan
     scans = [node for node in nodes(parsed[0]["Plan"]) if node.get("Relation Name") in TABLES]
@@ -233,7 +234,7 @@ def faults_on_postgresql(statement: str, most: int) -> Iterator[str]:
 
 
 def faults_on_sqlite(statement: str, _: int) -> Iterator[str]:
-    """Say where the statement goes by no index."""
+    """Yield where the statement uses no index."""
     for *_ids, step in table_rows(f"EXPLAIN QUERY PLAN {statement.replace('%', '%%')}"):
         by_itself = step.startswith(("SCAN", "SEARCH")) and " USING " not in step
         if by_itself and not re.search("subquery|qualify", step, re.IGNORECASE):
@@ -271,7 +272,7 @@ def test_what_people_look_at_goes_by_an_index_and_reads_no_more_than_it_shows(
 def test_what_makes_jobs_live_is_said_once(
     firms: list[Firm], selection: Callable[[], Selection]
 ) -> None:
-    # A condition that is there twice makes PostgreSQL expect the square of its share.
+    # If a condition is there twice, PostgreSQL expects the square of its share of rows.
     with all_firms("test"):
         rows = eligible_rows(BulkOperation.CANCEL, selection())
         assert str(rows.values("pk").query).count('"waiting"') == 1

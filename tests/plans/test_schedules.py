@@ -1,4 +1,4 @@
-"""Looking for what is due costs the same however many schedules there are: an index leads to it."""
+"""The search for due schedules uses an index, however many schedules there are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESTING = 3_000
 
 @pytest.fixture
 def statement(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[object]]:
-    """Return the statement that looks, among many schedules that are not due, and its values."""
+    """Return the statement that looks for due schedules, and its parameters, among many not due."""
     far = START.replace(year=2090)
     rows = [
         Schedule(
