@@ -55,6 +55,7 @@ class Event(StrEnum):
     SCHEDULE_RAN = "schedule.ran"
     SCHEDULE_SKIPPED = "schedule.skipped"
     SCHEDULE_FAILED = "schedule.failed"
+    SCHEDULE_ZONE_MISSING = "schedule.zone_missing"
     NEW_FAILURE = "dead_letter.new_failure"
     UNREVIEWED = "dead_letter.unreviewed"
     SUBSCRIBER_FAILED = "subscriber_failed"
@@ -76,6 +77,7 @@ PROBLEMS = frozenset(
         Event.BREAKER_OPENED,
         Event.SNAPSHOT_PINNED,
         Event.SCHEDULE_FAILED,
+        Event.SCHEDULE_ZONE_MISSING,
         Event.NEW_FAILURE,
         Event.UNREVIEWED,
         Event.SUBSCRIBER_FAILED,

@@ -195,9 +195,14 @@ def check_time_zone(name: str) -> None:
     Raises:
         TimetableInvalid: there is none.
     """
-    if name not in _zones():
+    if not is_time_zone(name):
         message = f"{name!r} is no time zone: use a name such as Europe/Vienna"
         raise TimetableInvalid("time_zone", message)
+
+
+def is_time_zone(name: str) -> bool:
+    """Say whether this host has such a zone."""
+    return name in _zones()
 
 
 @cache

@@ -7,7 +7,7 @@ transaction is rolled back, the slot is still due.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -29,6 +29,7 @@ from jobs.errors import Fault, PayloadInvalid
 from jobs.models import Schedule
 from jobs.registry.timetable import TimetableInvalid
 from jobs.schedules.groups import GroupRequest, Member, find_group
+from jobs.schedules.left import missing_zones, placeholders
 from jobs.states import MissedRuns, ScheduleTarget
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import all_firms
@@ -52,8 +53,13 @@ class SlotResult:
     error: str = ""
 
 
-def tick(job_types: Sequence[str] | None = None) -> list[SlotResult]:
+def tick(
+    job_types: Sequence[str] | None = None, on_missing_zone: Callable[[str], None] | None = None
+) -> list[SlotResult]:
     """Run up to a batch of due schedules (of these types, or all); workers may do so concurrently.
+
+    Schedules in a time zone that this host lacks are left to other hosts; `on_missing_zone` is
+    called with the zone.
 
     Raises:
         DatabaseError: nothing happened; the next tick finds the same schedules due.
@@ -61,16 +67,26 @@ def tick(job_types: Sequence[str] | None = None) -> list[SlotResult]:
     known = job_types or [declared.name for declared in registry.all_types()]
     if not known or not reading(lambda: _due(known, 1, lock="")):
         return []
-    return in_transaction(lambda: [_run(row, now) for row, now in lock_due(known, BATCH)])
+    missing = reading(lambda: missing_zones(known))
+    if on_missing_zone is not None:
+        for zone in missing:
+            on_missing_zone(zone)
+    results = in_transaction(
+        lambda: [_run(row, now) for row, now in lock_due(known, BATCH, missing)]
+    )
+    return [result for result in results if result is not None]
 
 
-def lock_due(job_types: Sequence[str], limit: int) -> list[tuple[Schedule, datetime]]:
+def lock_due(
+    job_types: Sequence[str], limit: int, without_zones: Sequence[str] = ()
+) -> list[tuple[Schedule, datetime]]:
     """Return due schedules and the database's time, most overdue first, locked.
 
-    It leaves out schedules that other transactions have locked, those of inactive firms, and those
-    whose types are not in `job_types`: newer code may know them. Must run inside `in_transaction`.
+    It leaves out schedules that other transactions have locked, those of inactive firms, those in
+    one of `without_zones`, and those whose types are not in `job_types`: newer code may know them.
+    Must run inside `in_transaction`.
     """
-    due = _due(job_types, limit, lock=dialects.current().skip_locked)
+    due = _due(job_types, limit, lock=dialects.current().skip_locked, without_zones=without_zones)
     rows = Schedule.objects.unscoped("due schedules of all firms")
     schedules = rows.select_related("firm").in_bulk([schedule_id for schedule_id, _ in due])
     return [(schedules[schedule_id], now) for schedule_id, now in due]
@@ -108,25 +124,6 @@ def advance(
         ],
     )
     return advanced == 1
-
-
-def record_unknown_types(job_types: Sequence[str], grace_seconds: float) -> int:
-    """Store an error on due schedules whose type is not in `job_types`: that no code knows it.
-
-    Newer code gets `grace_seconds` to run them first. Each schedule is written once; returns how
-    many were. Must run inside `in_transaction`.
-    """
-    dialect = dialects.current()
-    now = dialect.now_sql()
-    text = "No handler registered for job_type: "
-    return run(
-        f"""
-        UPDATE jobs_schedule SET last_error = %s || job_type, updated_at = {now}
-        WHERE enabled AND next_run_at <= {dialect.after_sql(now, "%s")}
-          AND job_type NOT IN ({_placeholders(job_types)}) AND last_error <> %s || job_type
-        """,
-        [text, -grace_seconds, *job_types, text],
-    )
 
 
 def set_first_slot(instance: Schedule, **_: object) -> None:
@@ -173,14 +170,17 @@ def enqueue_run(
     return created.count
 
 
-def _run(schedule: Schedule, now: datetime) -> SlotResult:
-    """Run or skip the schedule's last due slot, and advance it."""
+def _run(schedule: Schedule, now: datetime) -> SlotResult | None:
+    """Run or skip the schedule's last due slot, and advance it; None if this host cannot."""
     try:
         timetable = schedule.timetable()
         slot = timetable.latest(schedule.next_run_at, now)
         following = timetable.first_after(now, anchor=slot)
     except TimetableInvalid as invalid:
-        # Disabled until somebody corrects the timetable, because no next slot can be computed.
+        if invalid.field == "time_zone":
+            # It came to be due since the missing zones were read.
+            return None
+        # Disabled until somebody corrects the timetable, because no host can compute its next slot.
         advance(schedule, None, ran=False, error=f"{invalid.field}: {invalid}")
         return SlotResult(str(schedule.pk), schedule.job_type, None, error=str(invalid))
     late = (now - slot).total_seconds()
@@ -194,24 +194,23 @@ def _run(schedule: Schedule, now: datetime) -> SlotResult:
     return SlotResult(str(schedule.pk), schedule.job_type, slot, jobs, error)
 
 
-def _due(job_types: Sequence[str], limit: int, *, lock: str) -> list[tuple[UUID, Any]]:
+def _due(
+    job_types: Sequence[str], limit: int, *, lock: str, without_zones: Sequence[str] = ()
+) -> list[tuple[UUID, Any]]:
     dialect = dialects.current()
     now = dialect.now_sql()
+    zones = f"AND s.time_zone NOT IN ({placeholders(without_zones)})" if without_zones else ""
     found = fetch(
         f"""
         SELECT s.id, {now} FROM jobs_schedule s
         WHERE s.enabled AND s.next_run_at <= {now}
-          AND s.job_type IN ({_placeholders(job_types)})
+          AND s.job_type IN ({placeholders(job_types)}) {zones}
           AND EXISTS (SELECT 1 FROM tenants_firm f WHERE f.id = s.firm_id AND f.active)
         ORDER BY s.next_run_at LIMIT %s {lock}
         """,
-        [*job_types, limit],
+        [*job_types, *without_zones, limit],
     )
     return [(dialect.read_uuid(row[0]), dialect.read_time(row[1])) for row in found]
-
-
-def _placeholders(values: Sequence[str]) -> str:
-    return ", ".join(["%s"] * len(values))
 
 
 def _enqueue_slot(schedule: Schedule, slot: datetime) -> tuple[int, str]:

@@ -22,9 +22,13 @@ def run_schedules(job_type: str | None = None) -> int:
         store_default_schedules([job_type])
     types = None if job_type is None else [job_type]
     jobs = 0
-    while results := tick(types):
+    while results := tick(types, _fail):
         failed = [f"{one.job_type}: {one.error}" for one in results if one.error]
         if failed:
             raise AssertionError("schedules lead to no job: " + "; ".join(failed))
         jobs += sum(one.jobs or 0 for one in results)
     return jobs
+
+
+def _fail(zone: str) -> None:
+    raise AssertionError(f"schedules lead to no job: there is no time zone {zone} here")

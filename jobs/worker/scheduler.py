@@ -6,7 +6,8 @@ from jobs import registry
 from jobs.engine.transactions import in_transaction
 from jobs.execution.events import Event, emit
 from jobs.schedules.defaults import store_default_schedules
-from jobs.schedules.tick import GRACE_SECONDS, SlotResult, record_unknown_types, tick
+from jobs.schedules.left import record_missing_zones, record_unknown_types
+from jobs.schedules.tick import GRACE_SECONDS, SlotResult, tick
 
 TICK_SECONDS = 1.0
 NOTE_SECONDS = 60.0
@@ -17,10 +18,11 @@ class Scheduler:
 
     def __init__(self) -> None:
         self._stored = False
+        self._missing_zones: set[str] = set()
 
     def tick(self) -> None:
         """Run the schedules that are due, until none is."""
-        while results := tick():
+        while results := tick(on_missing_zone=self._tell_missing):
             for result in results:
                 _report(result)
 
@@ -31,9 +33,15 @@ class Scheduler:
             self._stored = True
 
     def note_unknown(self) -> None:
-        """Note on schedules of types that this code does not know why they do not run."""
+        """Note on schedules of unknown types and in missing time zones why they do not run."""
         known = [declared.name for declared in registry.all_types()]
         in_transaction(lambda: record_unknown_types(known, GRACE_SECONDS))
+        in_transaction(lambda: record_missing_zones(known, GRACE_SECONDS))
+
+    def _tell_missing(self, zone: str) -> None:
+        if zone not in self._missing_zones:
+            self._missing_zones.add(zone)
+            emit(Event.SCHEDULE_ZONE_MISSING, time_zone=zone)
 
 
 def _report(result: SlotResult) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
+from zoneinfo import available_timezones
 
 import pytest
 import time_machine
@@ -13,10 +15,13 @@ from jobs import registry
 from jobs.engine.clock import stopped_at
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
+from jobs.registry import timetable
 from jobs.schedules import tick as tick_module
 from jobs.schedules.groups import GroupRequest, Member
+from jobs.schedules.left import record_missing_zones, record_unknown_types
 from jobs.schedules.tick import GRACE_SECONDS, PAGE, tick
 from jobs.states import MissedRuns, ScheduleTarget
+from jobs.worker.scheduler import Scheduler
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.tenants import FirmFactory
@@ -297,10 +302,7 @@ def test_a_type_this_code_does_not_know_is_left_for_newer_code(
     for late, told in ((30, 0), (61, 1), (62, 0)):
         with stopped_at(START + MINUTE + late * SECOND):
             assert (
-                in_transaction(
-                    lambda: tick_module.record_unknown_types(sorted(older), GRACE_SECONDS)
-                )
-                == told
+                in_transaction(lambda: record_unknown_types(sorted(older), GRACE_SECONDS)) == told
             )
     assert now(row).last_error == "No handler registered for job_type: test.post"
 
@@ -308,6 +310,68 @@ def test_a_type_this_code_does_not_know_is_left_for_newer_code(
     tick_at(START + 2 * MINUTE)
     assert slots() == [START + 2 * MINUTE]
     assert now(row).last_error == ""
+
+
+@pytest.fixture
+def poor_host(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """Return a context in which this host does not have the zone Europe/Vienna."""
+
+    @contextmanager
+    def poor() -> Iterator[None]:
+        with monkeypatch.context() as patch:
+            patch.setattr(timetable, "_zones", lambda: available_timezones() - {"Europe/Vienna"})
+            yield
+
+    return poor
+
+
+def test_a_time_zone_that_this_host_lacks_is_left_to_other_hosts(
+    firm: Firm, poor_host: Callable[[], AbstractContextManager[None]]
+) -> None:
+    # More than a batch, which must not keep the others from running.
+    for number in range(tick_module.BATCH):
+        schedule(firm, name=f"number {number}", time_zone="Europe/Vienna")
+    row = schedule(firm, name="vienna", time_zone="Europe/Vienna")
+    other = schedule(firm, name="lisbon", time_zone="Europe/Lisbon", created=START + MINUTE)
+    with poor_host():
+        (ran,) = tick_at(START + 2 * MINUTE)
+        assert ran.schedule_id == str(other.pk)
+        assert tick_at(START + 2 * MINUTE) == []
+    left = now(row)
+    assert (left.enabled, left.next_run_at, left.last_error) == (True, START + MINUTE, "")
+    assert len(tick_at(START + 2 * MINUTE)) == tick_module.BATCH
+    assert len(tick_at(START + 2 * MINUTE)) == 1
+    assert now(row).last_run_at == START + 2 * MINUTE
+
+
+def test_a_time_zone_that_no_host_has_shows_after_a_minute(
+    firm: Firm, poor_host: Callable[[], AbstractContextManager[None]]
+) -> None:
+    row = schedule(firm, time_zone="Europe/Vienna")
+    with poor_host():
+        for late, told in ((30, 0), (61, 1), (62, 0)):
+            with stopped_at(START + MINUTE + late * SECOND):
+                assert in_transaction(lambda: record_missing_zones(["noop"], GRACE_SECONDS)) == told
+    assert now(row).last_error == "No worker has the time zone: Europe/Vienna"
+    assert now(row).enabled
+    tick_at(START + 2 * MINUTE)
+    assert now(row).last_error == ""
+
+
+def test_a_worker_logs_a_time_zone_that_it_lacks_once(
+    firm: Firm,
+    poor_host: Callable[[], AbstractContextManager[None]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    schedule(firm, time_zone="Europe/Vienna")
+    scheduler = Scheduler()
+    with poor_host():
+        for minutes in (1, 2, 3):
+            with stopped_at(START + minutes * MINUTE):
+                scheduler.tick()
+    told = [text for text in caplog.messages if "zone_missing" in text]
+    assert len(told) == 1
+    assert "Europe/Vienna" in told[0]
 
 
 def test_ticking_goes_on_until_nothing_is_due(firm: Firm) -> None:
