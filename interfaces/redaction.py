@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from interfaces.database_values import DATABASE_VALUES
+
 REDACTED_TEXT = "[redacted]"
 
 # Without a word boundary in front, because PGPASSWORD and client_secret end in these words too.
@@ -19,12 +21,8 @@ _SHOWN_KEY = re.compile(rf"{_SHOWN_NAME}\Z")
 
 _ADDRESS = re.compile(r"\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}")
 
-# A value that PostgreSQL quotes may contain quotes and newlines: it ends with a quote at the end of
-# a line, or where another part of the message begins.
-_ITS_NEWLINE = r"\n(?!LINE \d|CONTEXT: |Traceback |\nThe above |\nDuring |  File \")"
-_QUOTED = rf"\"(?:[^\"\n]|\"(?!\n|\Z)|{_ITS_NEWLINE}){{0,8000}}\"?"
-
-# Each pattern runs in linear time: no nested repeats. What a group `kept` matches stays.
+# Each pattern runs in linear time: no nested repeats. What a group `kept` or
+# `before` matches stays.
 _PATTERNS = (
     # An encrypted key has headers with single hyphens before its body.
     re.compile(
@@ -38,22 +36,7 @@ _PATTERNS = (
         rf"(?P<kept>{_SHOWN_NAME})|{_HIDDEN_NAME}[\"']?"
         r"\s{0,3}[:=]\s{0,3}(?:\"[^\"]{0,2000}\"?|'[^']{0,2000}'?|[^\s\"',;&]{1,2000})"
     ),
-    # PostgreSQL quotes the whole row that breaks a constraint, where no row level security hides it.
-    re.compile(r"(?<=Failing row contains )\((?:[^)]|\)(?!\.(?:\n|\Z))){0,20000}(?:\)\.)?"),
-    # PostgreSQL also quotes the statement with its values, JSON that it cannot read, and the
-    # columns of a key.
-    re.compile(rf"(?<= input syntax for type )[^\n\"]{{1,60}}{_QUOTED}"),
-    re.compile(
-        r"(?:(?<=malformed array literal: )|(?<=malformed range literal: )"
-        rf"|(?<=syntax error in tsquery: )|(?<=syntax error in tsvector: )){_QUOTED}"
-    ),
-    re.compile(r"(?<=\nLINE )\d{1,9}: (?=[^'\n]{0,200}')[^\n]{0,2000}"),
-    re.compile(r"(?<=\nCONTEXT:  JSON data, )[^\n]{0,2000}"),
-    re.compile(
-        rf"(?<=\nDETAIL:  Key )\((?:[^.\n]|\.(?!\n|\Z)|(?<!already exists)(?<![\")])\.|{_ITS_NEWLINE}){{0,8000}}\.?"
-    ),
-    re.compile(r"(?<=\nDETAIL:  Token )\"[^\n]{0,8000}"),
-    re.compile(r"(?<=\nDETAIL:  Expected )[^\n]{0,300}but found \"[^\n]{0,8000}"),
+    *DATABASE_VALUES,
     _ADDRESS,
     re.compile(r"(?<=://)[^\s/@:]{1,200}:[^\s/@]{1,200}(?=@)"),
 )
@@ -93,4 +76,5 @@ def is_secret_key(key: str) -> bool:
 
 
 def _redacted(match: re.Match[str]) -> str:
-    return match.groupdict().get("kept") or REDACTED_TEXT
+    groups = match.groupdict()
+    return groups.get("kept") or (groups.get("before") or "") + REDACTED_TEXT

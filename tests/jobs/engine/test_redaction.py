@@ -100,7 +100,7 @@ def test_a_value_that_postgresql_quotes_ends_where_something_else_begins() -> No
     error = 'invalid input syntax for type integer: "divorce" in step 3'
     traceback = 'Traceback (most recent call last):\n  File "app.py", line 3'
     shown = redact(f"{error}\n{traceback}", 2_000)
-    assert shown == f"invalid input syntax for type {REDACTED_TEXT}\n{traceback}"
+    assert shown == f"invalid input syntax for type integer: {REDACTED_TEXT}\n{traceback}"
 
 
 @postgresql_only
@@ -246,6 +246,17 @@ def test_redacting_twice_changes_nothing(text: str):
         "\nDETAIL:  Key (",
         "\nDETAIL:  Key (.\n",
         "\nDETAIL:  Expected but found ",
+        'relation "',
+        'relation "x" does not exist\nLINE 1: ',
+        'time zone "x',
+        'invalid value "x" for ',
+        'argument "',
+        'near "',
+        '"1',
+        "\nQUERY:  x",
+        'SQL statement "',
+        "portal parameter $1 = ",
+        'COPY x, line 1: "',
         " input syntax for type a",
         ' input syntax for type a"\n',
         'syntax error in tsquery: "x',
