@@ -52,7 +52,10 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         {"name": "notifications", "description": "Who is told what, and what was sent to them."},
         {"name": "schedules", "description": "Jobs that are enqueued by a timetable."},
         {"name": "decisions", "description": "What was concluded about messages, and why."},
-        {"name": "actions", "description": "What was done to messages in Gmail, and undoing it."},
+        {
+            "name": "actions",
+            "description": "What was asked for and done to messages in Gmail, and how to undo it.",
+        },
         {"name": "accounts", "description": "Mailboxes: connection, mode and sync."},
     ],
     "ENUM_NAME_OVERRIDES": {

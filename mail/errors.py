@@ -1,21 +1,21 @@
 """What can go wrong in the mail app, as one tree.
 
 MailError
-  AppendOnly         a kept event was to be changed or removed
+  AppendOnly         an event was to be changed or removed, but events are only added
   MailboxGone        no such mailbox in this firm
   MailboxInactive    the mailbox is switched off
   MailboxDisconnected  nobody permits Mailroom to use the mailbox any more
   MailboxWaits       the mailbox must be connected again, or Gmail asked for fewer requests
     ActionWaits      an earlier action on the same message is not finished
-    OrderChanged     the person has changed the order for a rework meanwhile
+    OrderChanged     the person has changed the order for a rework before it was carried out
   ConsentUnusable    a person's consent does not cover what Mailroom needs
     WrongMailbox     the consent is for another mailbox
   WrongState         the state of a mailbox or an action does not allow the operation
     NotUndoable      the action cannot be undone
   AgentUnusable      there is no such profile, or no language model to run it
-  RowGone            a message, thread or action a job names is no longer there
+  RowGone            a message, thread or action that a job names no longer exists
   ReasonMissing      the operation needs a reason
-  FaultyInput        what was given cannot be used
+  FaultyInput        the input cannot be used
     ConditionsInvalid  a rule's conditions
     RuleInvalid      another part of a rule
     RoutingInvalid     a routing rule
@@ -23,10 +23,10 @@ MailError
     OutboundInvalid    a message to be sent
     ProfileInvalid     an agent's profile
     ReplyInvalid       a style, template, contact or setting of answers
-    AgentScheduleInvalid  a timetable of an agent
+    AgentScheduleInvalid  an agent schedule
     ReminderInvalid    a reminder
-    PreferenceInvalid  how a person wants to be notified
-  AutomaticRefused   nobody wrote the message, and it could begin a loop
+    PreferenceInvalid  a notification preference
+  AutomaticRefused   an automatic message could begin a loop, or there were too many
 
 Gmail's own failures have their tree in mail/gmail/errors.py.
 """
@@ -45,7 +45,7 @@ class MailError(Exception):
 
 
 class AppendOnly(MailError):
-    """Events are only ever added."""
+    """Events can be added, but not changed or removed."""
 
     code = "append_only"
 
@@ -100,13 +100,13 @@ class ActionWaits(MailboxWaits):
 
 
 class OrderChanged(MailboxWaits):
-    """The person has changed the order for a rework meanwhile: it is read once more."""
+    """The person has changed the order for a rework meanwhile, so the job reads it again."""
 
     code = "order_changed"
 
 
 class WrongState(MailError):
-    """The state does not allow this."""
+    """The state of the mailbox or action does not allow the operation."""
 
     code = "wrong_state"
 
@@ -124,7 +124,7 @@ class AgentUnusable(MailError):
 
 
 class RowGone(MailError):
-    """What the job is about is no longer there."""
+    """A message, thread or action that the job names no longer exists."""
 
     code = "row_gone"
 
@@ -136,7 +136,7 @@ class ReasonMissing(MailError):
 
 
 class FaultyInput(MailError):
-    """What was given cannot be used; `errors` are its faults, each {field, code, message}."""
+    """The input cannot be used; `errors` lists its faults, each {field, code, message}."""
 
     code = "invalid"
 
@@ -164,7 +164,7 @@ class RoutingInvalid(FaultyInput):
 
 
 class ActionInvalid(FaultyInput):
-    """The action cannot be executed as asked for; `faults` says what is wrong with which parameter."""
+    """The action cannot be executed as asked for; `faults` names each parameter and its fault."""
 
     code = "action_invalid"
 
@@ -187,7 +187,7 @@ class ReplyInvalid(FaultyInput):
 
 
 class AgentScheduleInvalid(FaultyInput):
-    """A timetable of an agent cannot be used as it is; `errors` says where and why."""
+    """An agent schedule cannot be used as it is; `errors` says where and why."""
 
     code = "agent_schedule_invalid"
 
@@ -199,13 +199,13 @@ class ReminderInvalid(FaultyInput):
 
 
 class PreferenceInvalid(FaultyInput):
-    """A preference cannot be used as it is; `errors` says where and why."""
+    """A notification preference cannot be used as it is; `errors` says where and why."""
 
     code = "preference_invalid"
 
 
 class OutboundInvalid(FaultyInput):
-    """The message cannot be sent as it is; `errors` name each field and what is wrong with it."""
+    """The message cannot be sent as it is; `errors` names each field and its fault."""
 
     code = "outbound_invalid"
 
@@ -214,6 +214,6 @@ class OutboundInvalid(FaultyInput):
 
 
 class AutomaticRefused(MailError):
-    """A message that nobody wrote could begin a loop, or is one too many."""
+    """An automatic message could begin a loop, or exceeds the limit of such messages."""
 
     code = "automatic_refused"

@@ -61,7 +61,7 @@ class DeletionRefused(TenantError):
 
 
 class EncryptionError(TenantError):
-    """A stored secret cannot be encrypted or decrypted."""
+    """A secret cannot be encrypted, or a stored secret cannot be decrypted."""
 
     code = "encryption_error"
 

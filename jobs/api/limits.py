@@ -63,8 +63,8 @@ class Pauses(LimitView):
     @operation(
         "Pause work",
         "During the pause no job of the firm that matches category, type and limit key starts. "
-        "Running jobs go on to their end. Needs the role operator; pausing everywhere is only for "
-        "platform staff. 409 if the same is already paused.",
+        "Jobs that are running finish. Needs the role operator; pausing everywhere is only for "
+        "platform staff. 409 if a pause of the same jobs exists.",
         body=PauseBody,
         answers={HTTPStatus.OK: OpenApiResponse(PauseSerializer, "The pause.")},
         example=example(
@@ -107,9 +107,9 @@ class RateLimits(LimitView):
         "Set a rate limit",
         "Jobs that are counted together start at most this often; the others wait and use no "
         "attempts. If this limit exists already, it is changed. Among limits that count the same "
-        "jobs together, a firm's own applies instead of the one for every firm, and one for a key "
-        "instead of the one for each key. Limits that count otherwise apply as well. Needs the "
-        "role admin; everywhere is only for platform staff.",
+        "jobs together, a firm's own applies instead of the one for every firm, and one for a "
+        "key instead of the one for each key. Limits that count jobs in another way apply as "
+        "well. Needs the role admin; everywhere is only for platform staff.",
         body=RateLimitBody,
         answers={HTTPStatus.OK: OpenApiResponse(RateLimitSerializer, "The rate limit.")},
         example=example(
@@ -140,8 +140,8 @@ class Breakers(QueueView):
     close = row_operation(
         breakers.close_breaker,
         "Close a circuit breaker",
-        "The jobs that the breaker holds back may start. If they fail again, it opens again. "
-        "Needs the role operator. 409 if it is closed.",
+        "The jobs that the breaker holds back may start. If they fail again, the breaker opens "
+        "again. Needs the role operator. 409 if the breaker is closed.",
         body=ObligatoryReason,
         answer=OpenApiResponse(BreakerSerializer, "The closed breaker."),
         example=example("Close", reason="The provider answers again"),
@@ -149,9 +149,9 @@ class Breakers(QueueView):
 
     @operation(
         "Open a circuit breaker",
-        "Jobs of the type, firm and limit key wait and use no attempts. After the cooldown one of "
-        "them runs as a probe; if it completes, the others follow. To stop them until further "
-        "notice, pause them. Needs the role operator. 409 if it is not closed.",
+        "Jobs of the type, firm and limit key wait and use no attempts. After the cooldown one "
+        "of them runs as a probe; if it completes, the others follow. To stop them until further "
+        "notice, pause them. Needs the role operator. 409 if the breaker is not closed.",
         body=BreakerBody,
         answers={HTTPStatus.OK: OpenApiResponse(BreakerSerializer, "The breaker.")},
         example=example("Open", job_type="sync", reason="The provider announced an outage"),

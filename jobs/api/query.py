@@ -90,9 +90,9 @@ class JobFilters(StrictSerializer):
     limit_key = text("The exact limit key, for example a mailbox's.", MAX_KEY_LENGTH)
     correlation_id = text("All jobs of one request or event.", MAX_CORRELATION_ID_LENGTH)
     user = text("On whose behalf the job runs: the user's sign-in name.", 150)
-    created_after = MomentField(required=False, help_text="Created then or later.")
-    created_before = MomentField(required=False, help_text="Created before then.")
-    error = text("Text in the job's last error, in any case.", 200)
+    created_after = MomentField(required=False, help_text="Created at this time or later.")
+    created_before = MomentField(required=False, help_text="Created before this time.")
+    error = text("Text in the job's last error, in upper or lower case.", 200)
     held_back = choice(
         [*HELD_BACK, ANYTHING],
         "What holds back a job that is due; `anything` for any reason.",
@@ -116,7 +116,7 @@ class DeadLetterQuery(FirmPageQuery):
 
     resolution = choice(
         [OPEN, *Resolution],
-        "What was decided; `open`: no decision yet, including escalated ones.",
+        "What was decided; `open`: not decided yet, whether escalated or not.",
     )
     reason = choice(DeadReason, "Why the job was dead-lettered.")
     category = choice(Category, "The kind of work.")
@@ -124,9 +124,9 @@ class DeadLetterQuery(FirmPageQuery):
     fingerprint = text("Equal failures have the same fingerprint.", 32)
     user = text("On whose behalf the job runs: the user's sign-in name.", 150)
     created_after = MomentField(
-        required=False, help_text="Dead-lettered then or later (`moved_at`)."
+        required=False, help_text="Dead-lettered at this time or later (`moved_at`)."
     )
-    created_before = MomentField(required=False, help_text="Dead-lettered before then.")
+    created_before = MomentField(required=False, help_text="Dead-lettered before this time.")
     search = text(
         "The id of a job or dead letter or its beginning, a fingerprint, or an error class.",
         MAX_KEY_LENGTH,
@@ -137,13 +137,13 @@ class AuditQuery(FirmPageQuery):
     """The page and the filters of the audit log."""
 
     operation = text("The exact operation, such as job.retry.", 50)
-    door = choice(get_args(Door), "How the actor reached the service: admin, api, cli or service.")
+    door = choice(get_args(Door), "How the actor reached the service.")
     actor = text("The exact name of the actor.", 200)
     target_type = text("The kind of row, for example job or dead_letter.", 50)
     target_id = text("The exact id of the row.", 64)
     correlation_id = text("The entries of one request or event.", MAX_CORRELATION_ID_LENGTH)
-    created_after = MomentField(required=False, help_text="Done then or later.")
-    created_before = MomentField(required=False, help_text="Done before then.")
+    created_after = MomentField(required=False, help_text="Recorded at this time or later.")
+    created_before = MomentField(required=False, help_text="Recorded before this time.")
 
 
 class DeliveryQuery(FirmPageQuery):
@@ -153,4 +153,4 @@ class DeliveryQuery(FirmPageQuery):
     status = choice(DeliveryStatus, "How the attempt ended.")
     event = text("The exact event, for example alert.new_failure.", 100)
     endpoint = serializers.UUIDField(required=False, help_text="The id of the endpoint.")
-    job_id = serializers.UUIDField(required=False, help_text="The job that sent it.")
+    job_id = serializers.UUIDField(required=False, help_text="The job that sent the notification.")

@@ -49,20 +49,21 @@ class Accounts(MailView):
 
     list = list_operation(
         "List mailboxes",
-        "The latest made first. A mailbox is connected in the admin, where Google can ask its owner.",
+        "The newest first. To connect a mailbox, use the admin, because Google asks its owner "
+        "there.",
         serializer=AccountSerializer,
         rows="mailboxes",
     )
     show = show_operation(
         "Show a mailbox",
-        "Its connection, mode, cursor and last error; no mail and no token.",
+        "The mailbox's connection, mode, cursor and last error; no mail and no token.",
         answer=OpenApiResponse(AccountSerializer, "The mailbox."),
     )
     suggest_only = row_operation(
         modes.suggest_only,
-        "Only suggest in a mailbox",
-        "Decisions are stored and shown, and nothing more is written to Gmail. Needs the "
-        "role operator. 409 where it is suggest-only already.",
+        "Make a mailbox suggest-only",
+        "Decisions are stored and shown, and nothing more is written to Gmail. Needs the role "
+        "operator. 409 if the mailbox is suggest-only already.",
         body=SwitchBody,
         answer=_ACCOUNT,
         example=example("Suggest only", reason="We try out new rules"),
@@ -70,8 +71,8 @@ class Accounts(MailView):
     pause = row_operation(
         modes.pause_mailbox,
         "Pause a mailbox",
-        "Until it is resumed, nothing is written to Gmail: changes asked for wait. Needs "
-        "the role operator. 409 where it is paused.",
+        "Nothing is written to Gmail until the mailbox is resumed; changes that are asked for "
+        "wait. Needs the role operator. 409 if the mailbox is paused already.",
         body=SwitchBody,
         answer=_ACCOUNT,
         example=example("Pause", reason="The owner is looking into it"),
@@ -79,7 +80,7 @@ class Accounts(MailView):
     resume = row_operation(
         modes.resume_writing,
         "Resume a mailbox",
-        "Changes that wait are written to Gmail. Needs the role operator. 409 where it is "
+        "Changes that wait are written to Gmail. Needs the role operator. 409 if the mailbox is "
         "not paused.",
         body=SwitchBody,
         answer=_ACCOUNT,
@@ -88,9 +89,9 @@ class Accounts(MailView):
 
     @operation(
         "Sync a mailbox",
-        "Reads what changed since the last sync; `full` also scans the mail of the last "
-        "days. If a sync already waits, no second one is queued. Needs the role operator. "
-        "409 where the mailbox is not connected.",
+        "Reads what changed since the last sync; `full` also scans the mail of the last days. If "
+        "a sync already waits, no second one is queued. Needs the role operator. 409 if the "
+        "mailbox is not connected.",
         body=SyncBody,
         answers={HTTPStatus.OK: OpenApiResponse(RequestedSyncSerializer, "The sync's job.")},
         example=example("In full", full=True, reason="Mail is missing"),
@@ -105,7 +106,8 @@ class Accounts(MailView):
 
     @operation(
         "Sync a mailbox's labels",
-        "Reads which labels the mailbox has. Needs the role operator. 409 where it is not connected.",
+        "Reads which labels the mailbox has. Needs the role operator. 409 if the mailbox is not "
+        "connected.",
         body=SwitchBody,
         answers={HTTPStatus.OK: OpenApiResponse(RequestedSyncSerializer, "The job.")},
         example=example("Sync labels", reason="A label was renamed"),
@@ -118,8 +120,8 @@ class Accounts(MailView):
 
     @operation(
         "Show a mailbox's briefing",
-        "Threads by category, what waits for the person and for others, drafts, approvals "
-        "and proposed rules. It quotes the mail: only readers of the mailbox see it.",
+        "Threads by category, what waits for the person and for others, drafts, approvals and "
+        "proposed rules. Only readers of the mailbox see the briefing, because it quotes mail.",
         query=BriefingQuery,
         answers={HTTPStatus.OK: OpenApiResponse(BriefingSerializer, "The briefing.")},
     )
@@ -135,8 +137,8 @@ class Accounts(MailView):
     renew_watch = row_operation(
         renew_watch_now,
         "Renew a mailbox's watch",
-        "Has Gmail publish its changes for another week. Needs the role operator. 409 where it is "
-        "not connected, or no Pub/Sub topic is configured.",
+        "Asks Gmail to publish the mailbox's changes for another week. Needs the role operator. "
+        "409 if the mailbox is not connected, or if no Pub/Sub topic is configured.",
         body=SwitchBody,
         answer=_ACCOUNT,
         example=example("Renew", reason="The topic was missing"),
@@ -144,8 +146,8 @@ class Accounts(MailView):
 
     break_glass = row_operation(
         break_glass,
-        "Break the glass of a mailbox",
-        "The caller can read its mail for an hour. The audit log records this and the "
+        "Take break-glass access to a mailbox",
+        "The caller may read the mailbox's mail for an hour. The audit log records this with the "
         "reason, and the owner sees it. Needs the role admin.",
         role=Role.ADMIN,
         body=ObligatoryReason,
@@ -155,21 +157,22 @@ class Accounts(MailView):
 
     @operation(
         "Make a mailbox active",
-        "Decisions are shown in Gmail as labels, on mail of the last days too. For its owner, or "
-        "the role admin. 409 where it is active.",
+        "Decisions are shown in Gmail as labels, also on the mail of the last days. Needs the "
+        "role admin, unless the caller is the mailbox's owner. 409 if the mailbox is active "
+        "already.",
         body=SwitchBody,
         answers={HTTPStatus.OK: _ACCOUNT},
         example=example("Make active", reason="The suggestions were right"),
     )
     def activate(self, _: Request, **__: UUID) -> Response:
-        """Make it active."""
+        """Make the mailbox active."""
         return self._as_owner(modes.activate, SwitchBody)
 
     @operation(
         "Set a mailbox's follow-up reminders",
-        "The owner is reminded once of each message of theirs that asks something and "
-        "that nobody answered for `days` days; null: no reminders from now on. For its "
-        "owner, or the role admin. 409 where it has no owner.",
+        "The owner is reminded once of each message of theirs that asks something and that "
+        "nobody answered for `days` days; null: no reminders from now on. Needs the role admin, "
+        "unless the caller is the mailbox's owner. 409 if the mailbox has no owner.",
         body=FollowUpsBody,
         answers={HTTPStatus.OK: _ACCOUNT},
         example=example("After five days", days=5, reason="Offers get lost"),
@@ -179,9 +182,10 @@ class Accounts(MailView):
         return self._as_owner(set_follow_ups, FollowUpsBody)
 
     @operation(
-        "Read a mailbox's attachments, or not",
-        "Applies to new mail; while the setting READ_ATTACHMENTS is off, none is read "
-        "anyway. Text that was already read is kept. For its owner, or the role admin.",
+        "Choose whether a mailbox's attachments are read",
+        "Applies to new mail. While the setting READ_ATTACHMENTS is off, no mailbox's "
+        "attachments are read. Text that was already read is kept. Needs the role admin, unless "
+        "the caller is the mailbox's owner.",
         body=AttachmentsBody,
         answers={HTTPStatus.OK: _ACCOUNT},
         example=example("None", read=False, reason="They are confidential"),
@@ -192,15 +196,15 @@ class Accounts(MailView):
 
     @operation(
         "Disconnect a mailbox",
-        "Jobs that wait are canceled, Google withdraws the permission, and its mail is "
-        "deleted in `keep_days` days. For its owner, or the role admin. 409 where it is "
-        "disconnected.",
+        "The mailbox's waiting jobs are canceled, Mailroom's permission is revoked at Google, "
+        "and the mailbox's mail is deleted in `keep_days` days. Needs the role admin, unless the "
+        "caller is the mailbox's owner. 409 if the mailbox is disconnected.",
         body=DisconnectBody,
         answers={HTTPStatus.OK: _ACCOUNT},
         example=example("Delete its mail now", keep_days=0, reason="The owner left the firm"),
     )
     def disconnect(self, _: Request, **__: UUID) -> Response:
-        """Disconnect it."""
+        """Disconnect the mailbox."""
         return self._as_owner(disconnect_account, DisconnectBody)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:

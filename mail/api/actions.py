@@ -1,4 +1,4 @@
-"""`actions/`: what was done to messages, and undoing it."""
+"""`actions/`: the changes to messages that were asked for, and their undo."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ class ActionSerializer(serializers.Serializer[Any]):
     account_id = serializers.UUIDField()
     message_id = serializers.UUIDField()
     decision_id = serializers.UUIDField(
-        allow_null=True, help_text="The decision that asked for it."
+        allow_null=True, help_text="The decision that asked for the action."
     )
     action_type = serializers.ChoiceField(ActionType.choices)
     parameters = serializers.SerializerMethodField(
         help_text="Null unless the caller may read the mailbox."
     )
     status = serializers.ChoiceField(ActionStatus.choices)
-    error = NullableTextField("Why it failed.")
-    job_id = serializers.UUIDField(allow_null=True, help_text="The job that executes it.")
+    error = NullableTextField("Why the action failed.")
+    job_id = serializers.UUIDField(allow_null=True, help_text="The job that executes the action.")
     undoable = serializers.SerializerMethodField()
     why_not_undoable = serializers.SerializerMethodField(
-        help_text="Why the action cannot be undone; null where it can be now. If it is not executed "
-        "yet: why it never could be."
+        help_text="Why the action cannot be undone, now or ever; null if it can be undone now."
     )
     undo_id = serializers.UUIDField(
-        allow_null=True, help_text="The action's undo, unless that failed."
+        allow_null=True,
+        help_text="The undo of this action; null if there is none, or if the undo failed.",
     )
-    wake_at = TimestampField("When a snoozed message comes back.")
+    wake_at = TimestampField("When a snoozed message returns to the inbox.")
     created_at = TimestampField()
     executed_at = TimestampField()
 
@@ -61,11 +61,11 @@ class ActionSerializer(serializers.Serializer[Any]):
         return parameters if action.is_readable else None  # type: ignore[attr-defined]  # annotated
 
     def get_undoable(self, action: Action) -> bool:
-        """Say whether it can be undone now."""
+        """Say whether the action can be undone now."""
         return not self._why_not(action)
 
     def get_why_not_undoable(self, action: Action) -> str | None:
-        """Return why not."""
+        """Return why the action cannot be undone."""
         never = irreversible_reason(
             action.account, ActionType(action.action_type), action.parameters
         )
@@ -79,7 +79,7 @@ class ActionSerializer(serializers.Serializer[Any]):
 class ActionQuery(FirmPageQuery):
     """The page and the filters of actions."""
 
-    account_id = serializers.UUIDField(required=False, help_text="Of this mailbox.")
+    account_id = serializers.UUIDField(required=False, help_text="In this mailbox.")
     message_id = serializers.UUIDField(required=False, help_text="On this message.")
     action_type = serializers.ChoiceField(ActionType.choices, required=False)
     status = serializers.ChoiceField(ActionStatus.choices, required=False)
@@ -93,27 +93,28 @@ class Actions(MailView):
 
     list = list_operation(
         "List actions",
-        "The latest asked for first; undos are actions, too.",
+        "The most recently requested first; undos are actions, too.",
         serializer=ActionSerializer,
         rows="actions",
         query=ActionQuery,
     )
     show = show_operation(
         "Show an action",
-        "How far it got, and whether it can be undone.",
+        "How far the action got, and whether it can be undone.",
         answer=OpenApiResponse(ActionSerializer, "The action."),
     )
 
     @operation(
         "Undo an action",
-        "Takes back what the action changed. Anything that somebody has changed since "
-        "then is left as it is. Needs the role operator. 409 where it cannot be undone, "
-        "or has an undo.",
+        "Takes back what the action changed. Anything that somebody has changed since then is "
+        "left as it is. Needs the role operator. 409 if the action cannot be undone, or has an "
+        "undo already.",
         body=SwitchBody,
         answers={
             HTTPStatus.ACCEPTED: OpenApiResponse(ActionSerializer, "The undo, in the queue."),
             HTTPStatus.OK: OpenApiResponse(
-                ActionSerializer, "The undo, completed: the action had changed nothing."
+                ActionSerializer,
+                "The undo, already completed, because the action had changed nothing.",
             ),
         },
         example=example("Undo", reason="It was needed"),

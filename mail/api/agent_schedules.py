@@ -42,10 +42,12 @@ class AgentScheduleSerializer(TimetableSerializer):
     profile = serializers.CharField(source="profile.name", help_text=_PROFILE)
     prompt = serializers.CharField(help_text=_PROMPT)
     user = NullableTextField(
-        "On whose behalf it runs; null: the firm's.", source="user.username", default=None
+        "The person on whose behalf the agent runs; null: on the firm's behalf.",
+        source="user.username",
+        default=None,
     )
     enabled = serializers.BooleanField()
-    stopped = NullableTextField("Why Mailroom switched it off; null: it did not.")
+    stopped = NullableTextField("Why Mailroom switched the schedule off; null if Mailroom did not.")
     created_at = TimestampField()
     changed_at = TimestampField()
 
@@ -63,7 +65,11 @@ class _Settings(TimetableSettings):
 class CreateAgentScheduleBody(_Settings):
     """A new schedule."""
 
-    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    firm = TextField(
+        required=False,
+        max_length=50,
+        help_text="The firm's slug; required if the caller belongs to several.",
+    )
     name = TextField(max_length=MAX_NAME_LENGTH)
     account_id = serializers.UUIDField()
     profile = TextField(max_length=MAX_PROFILE_LENGTH, help_text=_PROFILE)
@@ -79,7 +85,7 @@ class ChangeAgentScheduleBody(_Settings, SwitchBody):
     """Settings that change; the others stay."""
 
 
-_WHO = "For the owner of its mailbox, or the role admin."
+_WHO = "Only for the mailbox's owner, and for admins who may read the mailbox."
 _SCHEDULE = OpenApiResponse(AgentScheduleSerializer, "The schedule as it is now.")
 
 
@@ -91,11 +97,13 @@ class AgentSchedules(ScopedView):
 
     list = list_operation(
         "List agent schedules",
-        "The latest made first; those of mailboxes that the caller may read.",
+        "The newest first. Only schedules of mailboxes that the caller may read are listed.",
         serializer=AgentScheduleSerializer,
         rows="agent schedules",
     )
-    show = show_operation("Show an agent schedule", "With its dates.", answer=_SCHEDULE)
+    show = show_operation(
+        "Show an agent schedule", "With the dates on which it is due.", answer=_SCHEDULE
+    )
 
     @operation(
         "Create an agent schedule",
@@ -109,7 +117,7 @@ class AgentSchedules(ScopedView):
         ),
     )  # fmt: skip
     def create(self, _: Request) -> Response:
-        """Create one."""
+        """Create a schedule."""
         body = self.get_body(CreateAgentScheduleBody)
         firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
         user_id = cast("int", self.request.user.pk) if body.pop("user", None) else None
@@ -126,7 +134,7 @@ class AgentSchedules(ScopedView):
         example=example("Off", enabled=False, reason="Holiday"),
     )
     def change(self, _: Request, **__: UUID) -> Response:
-        """Change it."""
+        """Change the schedule."""
         row = self.get_changeable()
         settings = self._settings(row.firm_id, self.get_body(ChangeAgentScheduleBody))
         schedules.change_agent_schedule(row, by=self.actor, **settings)
@@ -136,11 +144,13 @@ class AgentSchedules(ScopedView):
         "Delete an agent schedule",
         f"The schedule's runs stay. Runs that wait in the queue are canceled. {_WHO}",
         body=SwitchBody,
-        answers={HTTPStatus.OK: OpenApiResponse(AgentScheduleSerializer, "As it was.")},
+        answers={
+            HTTPStatus.OK: OpenApiResponse(AgentScheduleSerializer, "The schedule as it was.")
+        },
         example=example("Delete", reason="Not needed any more"),
     )
     def delete_schedule(self, _: Request, **__: UUID) -> Response:
-        """Delete it."""
+        """Delete the schedule."""
         row, body = self.get_changeable(), self.get_body(SwitchBody)
         shown = self.represent(row)
         schedules.delete_agent_schedule(row, by=self.actor, **body)

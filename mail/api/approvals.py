@@ -37,17 +37,19 @@ from tenants.access import access_of
 
 
 class ApprovedContentSerializer(serializers.Serializer[Any]):
-    """All that a message says which waits for a yes."""
+    """The whole content of a message that waits for approval."""
 
     text = serializers.CharField()
-    html = serializers.CharField(help_text="Its other form, empty where there is none.")
+    html = serializers.CharField(help_text="The same text in HTML; empty if the message has none.")
     files = serializers.ListField(
-        child=serializers.CharField(), source="filenames", help_text="Names of its attachments."
+        child=serializers.CharField(),
+        source="filenames",
+        help_text="The names of the message's attachments.",
     )
 
 
 class ApprovalSerializer(serializers.Serializer[Any]):
-    """A question; what it quotes is for the readers of its mailbox."""
+    """A question to a person, and the decision. Only readers of the mailbox see its quotes."""
 
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
@@ -62,16 +64,24 @@ class ApprovalSerializer(serializers.Serializer[Any]):
     content = ApprovedContentSerializer(
         source="outbound",
         allow_null=True,
-        help_text="What an approval sends; null where it sends nothing. " + FOR_READERS,
+        help_text="What is sent if the approval is given; null if nothing is sent. " + FOR_READERS,
     )
-    reasons = serializers.ListField(child=serializers.CharField(), help_text="Why it waits.")
-    content_hash = serializers.CharField(help_text="SHA-256 of exactly what is asked.")
+    reasons = serializers.ListField(
+        child=serializers.CharField(), help_text="Why the action or message needs approval."
+    )
+    content_hash = serializers.CharField(
+        help_text="SHA-256 of everything that the approval covers."
+    )
     status = serializers.ChoiceField(ApprovalStatus.choices)
     expires_at = TimestampField()
     decided_at = TimestampField()
     decided_by = NullableTextField()
-    decided_via = NullableTextField("admin, api, email, discord, or service where it expired.")
-    outcome = NullableTextField("How far what was approved has come, and why no further.")
+    decided_via = NullableTextField(
+        "admin, api, email, discord, or service if the approval expired."
+    )
+    outcome = NullableTextField(
+        "How far the approved action or message has come, and why no further."
+    )
     created_at = TimestampField()
 
     def to_representation(self, approval: Approval) -> dict[str, Any]:
@@ -87,7 +97,7 @@ class ApprovalSerializer(serializers.Serializer[Any]):
 class ApprovalsQuery(FirmPageQuery):
     """Which approvals to list."""
 
-    status = choice(ApprovalStatus.values, "What became of them.")
+    status = choice(ApprovalStatus.values, "The approval's status.")
 
 
 _APPROVAL = OpenApiResponse(ApprovalSerializer, "The approval as it is now.")
@@ -127,31 +137,31 @@ class Approvals(MailView):
 
     list = list_operation(
         "List approvals",
-        "The latest first; `status=pending` are those that wait.",
+        "The latest first; `status=pending` lists those that wait for a decision.",
         serializer=ApprovalSerializer,
         rows="approvals",
         query=ApprovalsQuery,
     )
     show = show_operation(
         "Show an approval",
-        "What is asked, why, and what became of it.",
+        "What is asked, why, and what was decided.",
         answer=OpenApiResponse(ApprovalSerializer, "The approval."),
     )
     approve = _decision(
         approve,
         "Approve",
-        "Does what was asked, once, if it has not changed since. For the mailbox's owner, "
-        "and for the role operator where it may read the mailbox. 409 where it was "
-        "decided, expired or has changed; where the mailbox is disconnected; and for an "
-        "automatic reply while the mailbox may send no other, as within a day of one to "
-        "the same sender.",
+        "What was asked is done once, if it has not changed since. Only for the mailbox's owner, "
+        "and for operators who may read the mailbox. 409 if the approval is decided or expired, "
+        "if what was asked has changed, or if the mailbox is disconnected. 409 also for an "
+        "automatic reply that the mailbox may not send now, such as a second one to the same "
+        "sender within a day.",
         reason="I know the recipient",
     )
     reject = _decision(
         reject,
         "Reject",
-        "Nothing is done. For the mailbox's owner, and for the role operator where it may read the "
-        "mailbox. 409 where it was decided or expired.",
+        "Nothing is done. Only for the mailbox's owner, and for operators who may read the "
+        "mailbox. 409 if the approval is decided or expired.",
         reason="Not to this address",
     )
 

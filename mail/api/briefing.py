@@ -15,7 +15,7 @@ _FIRST = f"The first {SHOWN} of them."
 
 
 class BriefingQuery(QuerySerializer):
-    """How far back it looks."""
+    """How far back the briefing looks."""
 
     days = serializers.IntegerField(
         required=False,
@@ -51,9 +51,11 @@ class _ApprovalSerializer(serializers.Serializer[Any]):
 
 class _OutboundSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
-    message_id = serializers.UUIDField(allow_null=True, help_text="What it answers or forwards.")
+    message_id = serializers.UUIDField(
+        allow_null=True, help_text="The message that this one answers or forwards."
+    )
     subject = serializers.CharField()
-    error = NullableTextField("Why nobody can tell.")
+    error = NullableTextField("Why nobody can tell whether the message was sent.")
     created_at = TimestampField()
 
 
@@ -90,7 +92,7 @@ class _Rules(serializers.Serializer[Any]):
 
 
 class BriefingSerializer(serializers.Serializer[Any]):
-    """What the mailbox's person has before them."""
+    """What waits in a mailbox for its person."""
 
     account_id = serializers.UUIDField(source="account.pk")
     firm = serializers.CharField(source="account.firm.slug", help_text="The firm's slug.")
@@ -105,5 +107,7 @@ class BriefingSerializer(serializers.Serializer[Any]):
     )
     drafts = _Drafts()
     approvals = _Approvals(help_text="Questions that wait for approval.")
-    in_doubt = _InDoubt(help_text="Messages of which nobody can tell whether they were sent.")
+    in_doubt = _InDoubt(
+        help_text="Outbound messages that need a look: nobody can tell whether they were sent."
+    )
     proposed_rules = _Rules(help_text="Rules that were proposed after the person's corrections.")

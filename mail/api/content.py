@@ -14,7 +14,7 @@ FOR_READERS = "Null unless the caller may read the mailbox."
 
 
 class ContentSerializer(serializers.Serializer[Any]):
-    """A row of a mailbox's mail; its `content` fields are null for who may not read the mailbox."""
+    """A row of a mailbox's mail; its `content` fields are null for callers who may not read it."""
 
     content: ClassVar[tuple[str, ...]] = ()
 

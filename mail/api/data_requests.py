@@ -34,17 +34,21 @@ class ZipRenderer(JSONRenderer):
 
 
 class DataRequestSerializer(serializers.Serializer[Any]):
-    """A request; whom it is about is not shown."""
+    """A data request, without the person it is about."""
 
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     kind = serializers.ChoiceField(RequestKind.choices)
     status = serializers.ChoiceField(RequestStatus.choices)
-    about_firm = serializers.CharField(help_text="The slug of the firm whose data it is about.")
+    about_firm = serializers.CharField(
+        help_text="The slug of the firm whose data is exported or erased."
+    )
     reason = serializers.CharField()
     requested_by = serializers.CharField(source="requested_by_name")
-    rows = serializers.SerializerMethodField(help_text="Exported or erased so far.")
-    job_id = serializers.UUIDField(allow_null=True, help_text="The job that does it.")
+    rows = serializers.SerializerMethodField(
+        help_text="How many rows were exported or erased so far."
+    )
+    job_id = serializers.UUIDField(allow_null=True, help_text="The job that exports or erases.")
     created_at = TimestampField()
     finished_at = TimestampField()
     expires_at = TimestampField("When the zip is deleted.")
@@ -56,9 +60,13 @@ class DataRequestSerializer(serializers.Serializer[Any]):
 
 
 class CreateDataRequestBody(StrictSerializer):
-    """What is asked for."""
+    """The export or erasure to ask for."""
 
-    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    firm = TextField(
+        required=False,
+        max_length=50,
+        help_text="The firm's slug; required if the caller belongs to several.",
+    )
     kind = serializers.ChoiceField(RequestKind.choices)
     subject = TextField(
         default="",
@@ -84,14 +92,16 @@ class DataRequests(MailView):
         serializer=DataRequestSerializer,
         rows="data requests",
     )
-    show = show_operation("Show a data request", "How far it is.", answer=_REQUEST)
+    show = show_operation(
+        "Show a data request", "How far the export or erasure is.", answer=_REQUEST
+    )
 
     @operation(
         "Ask for an export or an erasure",
-        "A firm_export is a zip with everything the firm owns, without tokens and keys; a "
-        "gdpr_export one with everything that mentions a person. erase_subject deletes "
-        "all mail that mentions the person, and such mail is not stored from then on. "
-        "Needs the role admin.",
+        "`firm_export` makes a zip of everything that the firm owns, without tokens and keys. "
+        "`gdpr_export` makes a zip of everything that mentions a person. `erase_subject` deletes "
+        "all mail that mentions the person; such mail is not stored from then on. Needs the role "
+        "admin.",
         body=CreateDataRequestBody,
         answers={HTTPStatus.CREATED: OpenApiResponse(DataRequestSerializer, "The request.")},
         example=example("Everything", kind="firm_export", reason="We change the provider"),
@@ -110,8 +120,8 @@ class DataRequests(MailView):
 
     @operation(
         "Download an export",
-        "The zip, for a week after it is ready. The audit log records who downloaded it. "
-        "Needs the role admin. 409 where there is no zip.",
+        "The zip is kept for a week after it is ready. The audit log records who downloaded it. "
+        "Needs the role admin. 409 if there is no zip.",
         answers={},
         file_type=ZIP_TYPE,
         may_conflict=True,

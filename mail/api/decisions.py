@@ -37,7 +37,7 @@ class DecisionRowSerializer(ContentSerializer):
     category = serializers.ChoiceField(_CATEGORIES)
     confidence = serializers.FloatField(help_text="From 0 to 1.")
     labelled = serializers.BooleanField(
-        help_text="False: not sure enough for the thread to get this category."
+        help_text="False if the confidence is too low for the thread to get this category."
     )
     rationale = NullableTextField(f"Why, in words. {FOR_READERS}")
     job_id = serializers.UUIDField(allow_null=True, help_text="The job that decided.")
@@ -45,7 +45,7 @@ class DecisionRowSerializer(ContentSerializer):
 
 
 class DecisionSerializer(DecisionRowSerializer):
-    """A verdict on a message with what it goes by and what followed from it."""
+    """A verdict on a message, with what it is based on and what followed from it."""
 
     content: ClassVar[tuple[str, ...]] = (*DecisionRowSerializer.content, "explanations")
 
@@ -55,11 +55,11 @@ class DecisionSerializer(DecisionRowSerializer):
         f"far as they are known. {FOR_READERS}",
     )
     action_ids = serializers.SerializerMethodField(
-        help_text="The actions that it asked for, the first one first."
+        help_text="The actions that the decision asked for, in the order in which it asked."
     )
 
     def get_action_ids(self, decision: Decision) -> list[UUID]:
-        """Return the ids of its actions."""
+        """Return the ids of the decision's actions."""
         with firm_scope(decision.firm_id):
             # No index holds the decision of an action, but all of them are in its thread.
             actions = Action.objects.filter(
@@ -77,8 +77,8 @@ class DecisionQuery(FirmPageQuery):
     message_id = serializers.UUIDField(required=False, help_text="On this message.")
     source = choice(DecisionSource.values, "Who decided.")
     category = choice(_CATEGORIES, "What was decided.")
-    created_after = MomentField(required=False, help_text="Decided then or later.")
-    created_before = MomentField(required=False, help_text="Decided before then.")
+    created_after = MomentField(required=False, help_text="Decided at this time or later.")
+    created_before = MomentField(required=False, help_text="Decided before this time.")
 
 
 class Decisions(ContentView):
@@ -89,8 +89,8 @@ class Decisions(ContentView):
 
     list = list_operation(
         "List decisions",
-        "The latest first; a later verdict on the same message is a row of its own. Only "
-        "readers of the mailbox see why.",
+        "The latest first; a later verdict on the same message is a row of its own. Only readers "
+        "of the mailbox see the rationale.",
         serializer=DecisionRowSerializer,
         rows="decisions",
         query=DecisionQuery,

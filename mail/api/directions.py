@@ -28,14 +28,18 @@ class DirectionSerializer(serializers.Serializer[Any]):
 
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
-    account_id = serializers.UUIDField(allow_null=True, help_text="Null: every mailbox.")
+    account_id = serializers.UUIDField(
+        allow_null=True, help_text="Null: the direction applies to every mailbox."
+    )
     kind = serializers.ChoiceField(DirectionKind.choices)
     scope = serializers.ChoiceField(Scope.choices)
-    scope_ref = serializers.CharField(help_text="The domain or address of its scope, or empty.")
+    scope_ref = serializers.CharField(
+        help_text="The domain or address to which the scope is limited, or empty."
+    )
     text = serializers.CharField()
     enabled = serializers.BooleanField()
     enabled_by = NullableTextField(
-        "Who wrote it as it is; null: not known.",
+        "Who created or changed the direction last; null: not known.",
         source="enabled_by.username",
         default=None,
     )
@@ -54,7 +58,11 @@ class _DirectionSettings(ScopedSettings):
 class CreateDirectionBody(_DirectionSettings):
     """A new direction."""
 
-    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    firm = TextField(
+        required=False,
+        max_length=50,
+        help_text="The firm's slug; required if the caller belongs to several.",
+    )
     text = TextField(max_length=MAX_DIRECTION_LENGTH)
 
 
@@ -62,7 +70,7 @@ class ChangeDirectionBody(_DirectionSettings, SwitchBody):
     """Settings that change; the others stay."""
 
 
-_WHO = "For the owner of its mailbox, or the role admin."
+_WHO = "Only for the mailbox's owner, and for admins who may read the mailbox."
 _DIRECTION = OpenApiResponse(DirectionSerializer, "The direction as it is now.")
 
 
@@ -74,11 +82,11 @@ class Directions(ScopedView):
 
     list = list_operation(
         "List directions",
-        "The latest made first.",
+        "The newest first.",
         serializer=DirectionSerializer,
         rows="directions",
     )
-    show = show_operation("Show a direction", "With its scope.", answer=_DIRECTION)
+    show = show_operation("Show a direction", "With the mail that it is about.", answer=_DIRECTION)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
         """Return the directions with the people who wrote them."""
@@ -107,18 +115,18 @@ class Directions(ScopedView):
         example=example("Off", enabled=False, reason="Holiday is over"),
     )
     def change(self, _: Request, **__: UUID) -> Response:
-        """Change it."""
+        """Change the direction."""
         return self._operate(directions.change_direction, ChangeDirectionBody)
 
     @operation(
         "Delete a direction",
-        f"Decisions already made with it stay. {_WHO}",
+        f"Decisions that the model made with this direction stay. {_WHO}",
         body=SwitchBody,
-        answers={HTTPStatus.OK: OpenApiResponse(DirectionSerializer, "As it was.")},
+        answers={HTTPStatus.OK: OpenApiResponse(DirectionSerializer, "The direction as it was.")},
         example=example("Delete", reason="Not needed any more"),
     )
     def delete_direction(self, _: Request, **__: UUID) -> Response:
-        """Delete it."""
+        """Delete the direction."""
         return self._operate(directions.delete_direction, SwitchBody)
 
     def _operate(self, operate: Any, body_of: type[StrictSerializer]) -> Response:

@@ -25,21 +25,27 @@ class DocumentRowSerializer(ContentSerializer):
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     message_id = serializers.UUIDField()
-    part_id = serializers.CharField(source="attachment.part_id", help_text="In the message.")
+    part_id = serializers.CharField(
+        source="attachment.part_id", help_text="Gmail's id of the attachment's part in the message."
+    )
     filename = NullableTextField(
         f"Untrusted: never a path. {FOR_READERS}", source="attachment.filename"
     )
     status = serializers.ChoiceField(DocumentStatus.choices)
-    reason = NullableTextField("Why it was not read, or not whole: a code.", source="why_code")
-    reason_text = NullableTextField("The same in words.", source="why_text")
+    reason = NullableTextField(
+        "A code that says why the document was not read, or not as a whole.", source="why_code"
+    )
+    reason_text = NullableTextField("The reason in words.", source="why_text")
     scan = serializers.ChoiceField(ScanResult.choices, help_text="Empty: not yet scanned.")
     malware = NullableTextField(f"What the scanner found. {FOR_READERS}")
     declared_type = NullableTextField(source="attachment.mime_type")
-    detected_type = NullableTextField("By its content; null before it was looked at.")
-    size = serializers.IntegerField(help_text="Bytes that were fetched.")
+    detected_type = NullableTextField(
+        "The type that the content has; null before the content was examined."
+    )
+    size = serializers.IntegerField(help_text="How many bytes were fetched.")
     sha256 = NullableTextField(f"SHA-256 of the bytes that were fetched. {FOR_READERS}")
     job_id = serializers.UUIDField(
-        allow_null=True, help_text="The job of the next step, or the last."
+        allow_null=True, help_text="The job of the next step; at the end, of the last step."
     )
     created_at = TimestampField()
     fetched_at = TimestampField()
@@ -53,19 +59,19 @@ class DocumentRowSerializer(ContentSerializer):
 
 
 class DocumentSerializer(DocumentRowSerializer):
-    """An attachment that is read, with what it says."""
+    """An attachment that is read, with its text."""
 
     content: ClassVar[tuple[str, ...]] = (*DocumentRowSerializer.content, "text")
 
-    text = NullableTextField(f"What it says, as far as it was read. {FOR_READERS}")
+    text = NullableTextField(f"The document's text, as far as it was read. {FOR_READERS}")
 
 
 class DocumentQuery(FirmPageQuery):
     """The page and the filters of documents."""
 
     account_id = serializers.UUIDField(required=False, help_text="In this mailbox.")
-    message_id = serializers.UUIDField(required=False, help_text="Of this message.")
-    status = choice(DocumentStatus.values, "How far it is.")
+    message_id = serializers.UUIDField(required=False, help_text="In this message.")
+    status = choice(DocumentStatus.values, "The document's status.")
 
 
 class Documents(ContentView):
@@ -83,7 +89,7 @@ class Documents(ContentView):
     )
     show = show_operation(
         "Show a document",
-        "How far it is and, for readers of the mailbox, what it says.",
+        "The document's status and, for readers of the mailbox, its text.",
         answer=OpenApiResponse(DocumentSerializer, "The document."),
     )
 

@@ -39,28 +39,30 @@ class DraftRowSerializer(ContentSerializer):
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     thread_id = serializers.UUIDField()
-    message_id = serializers.UUIDField(help_text="What it answers.")
+    message_id = serializers.UUIDField(help_text="The message that the draft answers.")
     replaces_id = serializers.UUIDField(
         allow_null=True, help_text="The version that this one reworks."
     )
     status = serializers.ChoiceField(DraftStatus.choices)
-    origin = serializers.ChoiceField(DraftOrigin.choices, help_text="What asked for it.")
-    source = serializers.ChoiceField(  # type: ignore[assignment]  # a field of the row, not of the serializer
-        DraftSource.choices, help_text="Who wrote its text."
+    origin = serializers.ChoiceField(
+        DraftOrigin.choices, help_text="What the draft was written for."
     )
-    template_name = NullableTextField("The name of the reply template, if one wrote it.")
+    source = serializers.ChoiceField(  # type: ignore[assignment]  # a field of the row, not of the serializer
+        DraftSource.choices, help_text="Who wrote the draft's text."
+    )
+    template_name = NullableTextField("The reply template that the text is from, if any.")
     style = NullableTextField()  # type: ignore[assignment]  # a field of the row
     language = NullableTextField()
     rework_count = serializers.IntegerField()
     edited = serializers.BooleanField(
-        help_text="The person has changed it: Mailroom leaves it alone."
+        help_text="The person has changed the draft, so Mailroom no longer changes it."
     )
     to = PersonSerializer(many=True, allow_null=True, help_text=FOR_READERS)
     subject = serializers.CharField(allow_null=True, help_text=FOR_READERS)
     gmail_draft_id = NullableTextField()
-    job_id = serializers.UUIDField(allow_null=True, help_text="The job that made it.")
+    job_id = serializers.UUIDField(allow_null=True, help_text="The job that wrote the draft.")
     created_at = TimestampField()
-    written_at = TimestampField("When Gmail had it.")
+    written_at = TimestampField("When the draft was stored in Gmail.")
     ended_at = TimestampField()
 
 
@@ -70,13 +72,15 @@ class DraftSerializer(DraftRowSerializer):
     content: ClassVar[tuple[str, ...]] = (*DraftRowSerializer.content, "text", "instruction")
 
     text = serializers.CharField(
-        allow_null=True, help_text=f"As Mailroom wrote it, below the marker. {FOR_READERS}"
+        allow_null=True, help_text=f"The text below the marker, as Mailroom wrote it. {FOR_READERS}"
     )
     instruction = NullableTextField(f"What the person asked of this version. {FOR_READERS}")
     content_hash = serializers.CharField(
-        help_text="SHA-256 of what Gmail holds as long as nobody edits it."
+        help_text="SHA-256 of the draft as Mailroom stored it in Gmail."
     )
-    llm_call_id = serializers.UUIDField(allow_null=True, help_text="The model call that wrote it.")
+    llm_call_id = serializers.UUIDField(
+        allow_null=True, help_text="The model call that wrote the draft."
+    )
 
 
 class DraftQuery(FirmPageQuery):
@@ -84,12 +88,12 @@ class DraftQuery(FirmPageQuery):
 
     account_id = serializers.UUIDField(required=False, help_text="In this mailbox.")
     thread_id = serializers.UUIDField(required=False, help_text="In this thread.")
-    message_id = serializers.UUIDField(required=False, help_text="Answering this message.")
-    status = choice(DraftStatus.values, "Where it is.")
+    message_id = serializers.UUIDField(required=False, help_text="Answers to this message.")
+    status = choice(DraftStatus.values, "The draft's status.")
 
 
 class ReworkBody(SwitchBody):
-    """What is to be different."""
+    """What to change in the draft."""
 
     instruction = TextField(
         required=False, allow_blank=True, max_length=MAX_INSTRUCTION_LENGTH,
@@ -108,21 +112,21 @@ class Drafts(ContentView):
 
     list = list_operation(
         "List drafts",
-        "The latest made first; each rework is a row of its own.",
+        "The newest first; each rework is a row of its own.",
         serializer=DraftRowSerializer,
         rows="drafts",
         query=DraftQuery,
     )
     show = show_operation(
         "Show a draft",
-        "What became of it and, for readers of the mailbox, what it says.",
+        "The draft's status and, for readers of the mailbox, its text.",
         answer=OpenApiResponse(DraftSerializer, "The draft."),
     )
     discard = row_operation(
         operations.discard_draft,
         "Discard a draft",
-        "The draft is moved to the trash in Gmail, unless the person has edited it there. "
-        "Needs the role operator. 409 where it is not in Gmail.",
+        "The draft is moved to the trash in Gmail, unless the person has edited it there. Needs "
+        "the role operator. 409 if the draft is not in Gmail.",
         body=SwitchBody,
         answer=_DRAFT,
         example=example("Discard", reason="Answered by phone"),
@@ -130,11 +134,10 @@ class Drafts(ContentView):
 
     @operation(
         "Rework a draft",
-        "The draft is written anew, three times at most; a draft that the person has "
-        "edited stays beside the new one. Orders given before the rework begins are "
-        "carried out together. Needs the role operator, and the right to read the "
-        "mailbox. 409 where it is not in Gmail, is being reworked, or was reworked three "
-        "times.",
+        "The draft is written anew, three times at most; a draft that the person has edited "
+        "stays beside the new one. Orders given before the rework begins are carried out "
+        "together. Needs the role operator, and the right to read the mailbox. 409 if the draft "
+        "is not in Gmail, is being reworked, or was reworked three times.",
         body=ReworkBody,
         answers={HTTPStatus.OK: _DRAFT},
         example=example("Rework", instruction="Shorter, and offer a call on Friday"),

@@ -22,14 +22,14 @@ class Labels(QueueView):
 
     list = list_operation(
         "List labels",
-        "The latest found first; those of mailboxes whose mail the caller may read.",
+        "The newest first. Only labels of mailboxes whose mail the caller may read are listed.",
         serializer=LabelSerializer,
         rows="labels",
         query=LabelQuery,
     )
     show = show_operation(
         "Show a label",
-        "Its name in Gmail, and what people say it is for.",
+        "The label's name in Gmail, and what people say the label is for.",
         answer=OpenApiResponse(LabelSerializer, "The label."),
     )
     describe = row_operation(

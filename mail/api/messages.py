@@ -32,7 +32,7 @@ LARGE_COLUMNS = ("text", "html", "hidden_text", "headers")
 
 
 class MessageRowSerializer(ContentSerializer):
-    """A message in a list: who wrote to whom and when, and for readers what about."""
+    """A message in a list; only readers of the mailbox see its subject, snippet and labels."""
 
     content: ClassVar[tuple[str, ...]] = ("subject", "snippet", "labels")
 
@@ -47,25 +47,27 @@ class MessageRowSerializer(ContentSerializer):
     to = PersonSerializer(many=True)
     cc = PersonSerializer(many=True)
     category = NullableTextField(
-        "Of its thread; null: not classified.", source="thread.classification"
+        "The thread's category; null: not classified.", source="thread.classification"
     )
     subject = serializers.CharField(allow_null=True, help_text=FOR_READERS)
     snippet = serializers.CharField(allow_null=True, help_text=FOR_READERS)
     labels = serializers.ListField(
-        child=serializers.CharField(), allow_null=True, help_text=f"Gmail's ids. {FOR_READERS}"
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text=f"Gmail's ids of the labels. {FOR_READERS}",
     )
-    size = serializers.IntegerField(help_text="Bytes, by Gmail's estimate.")
+    size = serializers.IntegerField(help_text="Gmail's estimate, in bytes.")
     received_at = TimestampField("When Gmail received it.", source="internal_date")
-    created_at = TimestampField("When it was stored.")
+    created_at = TimestampField("When Mailroom stored it.")
 
 
 class AttachmentSerializer(serializers.Serializer[Any]):
-    """What a message carries besides its text; the bytes stay in Gmail."""
+    """An attachment of a message; its bytes stay in Gmail."""
 
     part_id = serializers.CharField()
     filename = serializers.CharField(help_text="Untrusted: never a path.")
     mime_type = serializers.CharField()
-    size = serializers.IntegerField(help_text="Bytes.")
+    size = serializers.IntegerField(help_text="The size in bytes.")
     inline = serializers.BooleanField()
 
 
@@ -79,9 +81,9 @@ class MessageSerializer(MessageRowSerializer):
     message_id = NullableTextField("The Message-ID header.")
     text = serializers.CharField(allow_null=True, help_text=f"The readable text. {FOR_READERS}")
     html = serializers.SerializerMethodField(
-        help_text="Without scripts, style sheets, forms and remote images. " + FOR_READERS
+        help_text="The HTML without scripts, style sheets, forms and remote images. " + FOR_READERS
     )
-    hidden_text = NullableTextField(f"What the HTML hides from the reader. {FOR_READERS}")
+    hidden_text = NullableTextField(f"Text that the HTML hides from the reader. {FOR_READERS}")
     attachments = AttachmentSerializer(many=True, allow_null=True, help_text=FOR_READERS)
 
     def get_html(self, message: Message) -> str | None:
@@ -99,14 +101,18 @@ class TimelineEntrySerializer(serializers.Serializer[Any]):
     status = NullableTextField("For a decision, its source; null for an event.")
     detail = NullableTextField()
     content = NullableTextField(f"The part that quotes the mail. {FOR_READERS}")
-    correlation_id = NullableTextField("Of events and jobs.")
-    job_id = serializers.UUIDField(allow_null=True, help_text="The job that did it, or will.")
+    correlation_id = NullableTextField(
+        "The correlation id of an event or a job; null for other entries."
+    )
+    job_id = serializers.UUIDField(
+        allow_null=True, help_text="The job that did this, or that will do it."
+    )
     undoable = serializers.SerializerMethodField(
         help_text="Whether this is an action that can be undone now."
     )
 
     def get_undoable(self, entry: Any) -> bool:
-        """Say whether it can be undone now."""
+        """Say whether the entry is an action that can be undone now."""
         return bool(entry.why_not_undoable == "")
 
 
@@ -117,20 +123,22 @@ class TimelineSerializer(serializers.Serializer[Any]):
 
 
 class ReclassifyBody(SwitchBody):
-    """What the thread is."""
+    """The category of the message's thread."""
 
     category = serializers.ChoiceField(
         CATEGORIES,
         required=False,
-        help_text="If left out, the thread is judged once more.",
+        help_text="The category; without it, the thread is judged once more.",
     )
 
 
 class ReclassifyJobSerializer(serializers.Serializer[Any]):
-    """The job that stores it."""
+    """The job that stores the category."""
 
     job_id = serializers.UUIDField()
-    created = serializers.BooleanField(help_text="False: a job that already waits will do it.")
+    created = serializers.BooleanField(
+        help_text="False: a job for this was waiting already, and this is that job."
+    )
 
 
 class MessageQuery(FirmPageQuery):
@@ -138,16 +146,20 @@ class MessageQuery(FirmPageQuery):
 
     account_id = serializers.UUIDField(required=False, help_text="In this mailbox.")
     thread_id = serializers.UUIDField(required=False, help_text="In this thread.")
-    direction = choice(("in", "out"), "`out` was written by the mailbox's owner.")
-    category = choice([value for value, _ in CATEGORY_CHOICES], "Of the message's thread.")
-    sender = text("The sender's exact address, in any case.", MAX_ADDRESS_LENGTH)
+    direction = choice(
+        ("in", "out"), "`out`: written by the mailbox's owner; `in`: by anybody else."
+    )
+    category = choice(
+        [value for value, _ in CATEGORY_CHOICES], "The category of the message's thread."
+    )
+    sender = text("The sender's exact address, in upper or lower case.", MAX_ADDRESS_LENGTH)
     q = text(
-        "Words of the mail, or their beginnings: the newest 1000 messages with all of them, among "
-        "those that the caller may read.",
+        "Words of the mail, or their beginnings. Finds the newest 1000 messages that contain all "
+        "of them, among those that the caller may read.",
         MAX_SEARCH_LENGTH,
     )
-    received_after = MomentField(required=False, help_text="Received then or later.")
-    received_before = MomentField(required=False, help_text="Received before then.")
+    received_after = MomentField(required=False, help_text="Received at this time or later.")
+    received_before = MomentField(required=False, help_text="Received before this time.")
 
 
 _LOOKUPS = {
@@ -166,21 +178,22 @@ class Messages(ContentView):
 
     list = list_operation(
         "List messages",
-        "The latest stored first. Only readers of the mailbox see what they say.",
+        "The most recently stored first. Only readers of the mailbox see subjects, snippets and "
+        "labels.",
         serializer=MessageRowSerializer,
         rows="messages",
         query=MessageQuery,
     )
     show = show_operation(
         "Show a message",
-        "Its text and attachments, for readers of the mailbox.",
+        "With its text and attachments, for readers of the mailbox.",
         answer=OpenApiResponse(MessageSerializer, "The message."),
     )
 
     @operation(
         "Show what happened to a message",
         "Events, decisions, actions, jobs, approvals, outbound messages and model calls, oldest "
-        "first; of each kind the newest 200.",
+        "first. At most the newest 200 of each kind are listed.",
         answers={HTTPStatus.OK: OpenApiResponse(TimelineSerializer, "What happened.")},
     )
     def timeline(self, _: Request, **__: UUID) -> Response:
@@ -192,9 +205,9 @@ class Messages(ContentView):
 
     @operation(
         "Reclassify a message",
-        "The message's thread gets the category, or is judged once more where none is "
-        "given. A rule for the sender is proposed; it does nothing until it is enabled. "
-        "For the mailbox's owner, and for the role operator where it may read the mailbox.",
+        "The message's thread gets the category. Without a category, the thread is judged once "
+        "more. Mailroom may propose a rule for the sender, which does nothing until it is "
+        "enabled. Only for the mailbox's owner, and for operators who may read the mailbox.",
         body=ReclassifyBody,
         answers={HTTPStatus.ACCEPTED: OpenApiResponse(ReclassifyJobSerializer, "The job.")},
         example=example("Only for information", category="fyi", reason="A newsletter"),

@@ -24,10 +24,10 @@ from mail.models.recurring import MAX_ZONE_LENGTH
 from mail.services.reminders import preferences
 from tenants.models import Role
 
-_FROM = "From this time of day on nothing is delivered; null: no quiet hours."
-_UNTIL = "At this time of day whatever waited is delivered."
-_DIGEST = "At this time of day a digest of the person's mailboxes comes; null: none."
-_ZONE = "The person's, such as Europe/Vienna."
+_FROM = "When quiet hours begin, in which nothing is delivered; null: no quiet hours."
+_UNTIL = "When quiet hours end; what waited is then delivered."
+_DIGEST = "The time of day at which a digest of the person's mailboxes is sent; null: no digest."
+_ZONE = "The person's time zone, such as Europe/Vienna."
 
 
 @extend_schema_field({"type": "string", "pattern": r"^([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?$"})
@@ -60,10 +60,12 @@ class PreferenceSerializer(serializers.Serializer[Any]):
     time_zone = serializers.CharField(help_text=_ZONE)
     quiet_from = TimeOfDayField(_FROM)
     quiet_until = TimeOfDayField(_UNTIL)
-    email = serializers.BooleanField(help_text="To the address of their account.")
+    email = serializers.BooleanField(
+        help_text="Whether to notify the person at their account's e-mail address."
+    )
     discord = serializers.SerializerMethodField(help_text="Whether a Discord webhook is stored.")
     digest_at = TimeOfDayField(_DIGEST)
-    next_digest_at = TimestampField("When the next one is due; null: none.", source="due_at")
+    next_digest_at = TimestampField("When the next digest is due; null: none.", source="due_at")
     changed_at = TimestampField()
 
     def get_discord(self, row: NotificationPreference) -> bool:
@@ -72,26 +74,33 @@ class PreferenceSerializer(serializers.Serializer[Any]):
 
 
 class _Settings(StrictSerializer):
-    """What a preference is made of."""
+    """The settings of a preference."""
 
     time_zone = TextField(required=False, max_length=MAX_ZONE_LENGTH, help_text=_ZONE)
     quiet_from = TimeOfDayField(_FROM, required=False)
     quiet_until = TimeOfDayField(_UNTIL, required=False)
     digest_at = TimeOfDayField(_DIGEST, required=False)
-    email = FlagField(required=False, help_text="To the address of the caller's account.")
+    email = FlagField(
+        required=False, help_text="Whether to notify the caller at their account's e-mail address."
+    )
     discord_webhook = TextField(
         required=False,
         allow_blank=True,
         write_only=True,
         max_length=MAX_TARGET_LENGTH,
-        help_text="Its URL; empty: none. It is stored encrypted, and shown to nobody.",
+        help_text="The URL of a Discord webhook; empty: none. It is stored encrypted, and "
+        "shown to nobody.",
     )
 
 
 class CreatePreferenceBody(_Settings):
     """The caller's preferences."""
 
-    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    firm = TextField(
+        required=False,
+        max_length=50,
+        help_text="The firm's slug; required if the caller belongs to several.",
+    )
     time_zone = TextField(max_length=MAX_ZONE_LENGTH, help_text=_ZONE)
 
 
@@ -110,18 +119,18 @@ class Preferences(MailView):
 
     list = list_operation(
         "List notification preferences",
-        "The caller's own, and those of the firms whose admin they are. People without "
-        "any are notified by e-mail at any time.",
+        "The caller's own preferences, and everybody's in firms where the caller is an admin. "
+        "People without preferences are notified by e-mail at any time.",
         serializer=PreferenceSerializer,
         rows="notification preferences",
     )
     show = show_operation(
-        "Show notification preferences", "Without the webhook's address.", answer=_PREFERENCE
+        "Show notification preferences", "The webhook's URL is not shown.", answer=_PREFERENCE
     )
 
     @operation(
         "Create notification preferences",
-        "Those of the caller in a firm. 409 where they have some there.",
+        "Creates the caller's preferences in a firm. 409 if the caller already has some there.",
         body=CreatePreferenceBody,
         answers={HTTPStatus.CREATED: _PREFERENCE},
         example=example(
@@ -139,8 +148,8 @@ class Preferences(MailView):
 
     @operation(
         "Change notification preferences",
-        "The change applies to reminders and digests that are delivered from now on, "
-        "including those that already wait. For their person alone.",
+        "The change applies to reminders and digests that are delivered from now on, including "
+        "those that already wait. Only for the person whose preferences these are.",
         body=ChangePreferenceBody,
         answers={HTTPStatus.OK: _PREFERENCE},
         example=example("Not by e-mail", email=False, reason="Discord is enough"),
@@ -149,21 +158,23 @@ class Preferences(MailView):
         """Change the caller's preferences."""
         row = self.get_object()
         if row.user_id != self.request.user.pk:
-            self.permission_denied(self.request, "This is for the person alone.")
+            self.permission_denied(self.request, "Only the person may change their preferences.")
         body = self.get_body(ChangePreferenceBody)
         preferences.change_preference(row.firm_id, row.user_id, by=self.actor, **body)
         return Response(self.represent(self.get_object()))
 
     @operation(
         "Reset notification preferences",
-        "The preferences are deleted. The person is then notified by e-mail at any time, "
-        "and gets no digest. For the person, or the role admin.",
+        "The preferences are deleted. The person is then notified by e-mail at any time, and "
+        "gets no digest. Needs the role admin, unless these are the caller's own.",
         body=SwitchBody,
-        answers={HTTPStatus.OK: OpenApiResponse(PreferenceSerializer, "As they were.")},
+        answers={
+            HTTPStatus.OK: OpenApiResponse(PreferenceSerializer, "The preferences as they were.")
+        },
         example=example("Reset", reason="The webhook is gone"),
     )
     def reset(self, _: Request, **__: UUID) -> Response:
-        """Delete the preferences; everybody who sees them may."""
+        """Delete the preferences; everybody who may see them may do this."""
         row = self.get_object()
         shown = self.represent(row)
         preferences.reset_preference(row, by=self.actor, **self.get_body(SwitchBody))

@@ -25,51 +25,56 @@ from tenants.models import Role
 
 
 class OutboundRowSerializer(ContentSerializer):
-    """A message on its way out, in a list."""
+    """An outbound message, in a list."""
 
     content: ClassVar[tuple[str, ...]] = ("subject", "to", "cc", "bcc")
 
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
-    message_id = serializers.UUIDField(allow_null=True, help_text="What it answers or forwards.")
+    message_id = serializers.UUIDField(
+        allow_null=True, help_text="The message that this one answers or forwards."
+    )
     action_id = serializers.UUIDField(allow_null=True, help_text="The action that sends it.")
     kind = serializers.ChoiceField(OutboundKind.choices)
     automatic = serializers.BooleanField(
-        help_text="No person wrote it, so Mailroom guards against loops."
+        help_text="No person wrote the message, so Mailroom guards against loops."
     )
     status = serializers.ChoiceField(
-        OutboundStatus.choices, help_text="`unknown`: Gmail could not say whether it was sent."
+        OutboundStatus.choices, help_text="`unknown`: nobody can tell whether the message was sent."
     )
-    error = NullableTextField("Why it was not sent.")
+    error = NullableTextField("Why the message was not sent.")
     sender = PersonSerializer()
     to = PersonSerializer(many=True, allow_null=True, help_text=FOR_READERS)
     cc = PersonSerializer(many=True, allow_null=True, help_text=FOR_READERS)
     bcc = PersonSerializer(many=True, allow_null=True, help_text=FOR_READERS)
     subject = serializers.CharField(allow_null=True, help_text=FOR_READERS)
     job_id = serializers.UUIDField(allow_null=True, help_text="The job that sends it.")
-    gmail_message_id = NullableTextField("In the sent mail.")
-    send_after = TimestampField("It can be canceled until then, without a trace in Gmail.")
+    gmail_message_id = NullableTextField("Gmail's id of the message in the sent mail.")
+    send_after = TimestampField(
+        "Before this time the message can be canceled without a trace in Gmail."
+    )
     created_at = TimestampField()
     sent_at = TimestampField()
 
 
 class OutboundSerializer(OutboundRowSerializer):
-    """A message on its way out with its text."""
+    """An outbound message with its text."""
 
     content: ClassVar[tuple[str, ...]] = (*OutboundRowSerializer.content, "text", "html", "files")
 
-    message_id_header = NullableTextField("Its Message-ID.", source="rfc822_id")
-    content_hash = serializers.CharField(help_text="SHA-256 of everything it says.")
+    message_id_header = NullableTextField("The message's Message-ID header.", source="rfc822_id")
+    content_hash = serializers.CharField(help_text="SHA-256 of the message's whole content.")
     text = serializers.CharField(allow_null=True, help_text=FOR_READERS)
     html = serializers.CharField(
-        allow_null=True, help_text=f"Its other form, empty where there is none. {FOR_READERS}"
+        allow_null=True,
+        help_text=f"The same text in HTML; empty if the message has none. {FOR_READERS}",
     )
     files = serializers.ListField(
         child=serializers.CharField(),
         source="filenames",
         allow_null=True,
-        help_text=f"The names of its attachments. {FOR_READERS}",
+        help_text=f"The names of the message's attachments. {FOR_READERS}",
     )
 
 
@@ -77,8 +82,10 @@ class OutboundQuery(FirmPageQuery):
     """The page and the filters of outbound messages."""
 
     account_id = serializers.UUIDField(required=False, help_text="From this mailbox.")
-    message_id = serializers.UUIDField(required=False, help_text="About this message.")
-    status = choice(OutboundStatus.values, "How far it is.")
+    message_id = serializers.UUIDField(
+        required=False, help_text="Answers and forwards of this message."
+    )
+    status = choice(OutboundStatus.values, "The outbound message's status.")
 
 
 _OUTBOUND = OpenApiResponse(OutboundSerializer, "The message as it is now.")
@@ -92,21 +99,21 @@ class Outbound(ContentView):
 
     list = list_operation(
         "List outbound messages",
-        "The latest asked for first; `status=unknown` are those that somebody has to look at.",
+        "The most recently requested first; `status=unknown` lists those that need a look.",
         serializer=OutboundRowSerializer,
         rows="outbound messages",
         query=OutboundQuery,
     )
     show = show_operation(
         "Show an outbound message",
-        "What became of it and, for readers of the mailbox, what it says.",
+        "The message's status and, for readers of the mailbox, its text.",
         answer=OpenApiResponse(OutboundSerializer, "The message."),
     )
     cancel = row_operation(
         outbound_operations.cancel_outbound,
         "Cancel an outbound message",
-        "The message is not sent. Needs the role operator. 409 where it no longer "
-        "waits to be sent.",
+        "The message is not sent. Needs the role operator. 409 if the message no longer waits to "
+        "be sent.",
         body=SwitchBody,
         answer=_OUTBOUND,
         example=example("Do not send", reason="The price was wrong"),
@@ -114,8 +121,8 @@ class Outbound(ContentView):
     mark_sent = row_operation(
         outbound_operations.mark_sent,
         "Mark an outbound message as sent",
-        "For a message whose status is unknown and that somebody has seen in the sent "
-        "mail. Needs the role operator. 409 for any other.",
+        "For a message whose status is unknown and that somebody has seen in the sent mail. "
+        "Needs the role operator. 409 if the message has another status.",
         body=ObligatoryReason,
         answer=_OUTBOUND,
         example=example("Mark as sent", reason="It is in the sent mail"),
@@ -123,15 +130,15 @@ class Outbound(ContentView):
 
     @operation(
         "Send an outbound message again",
-        "Mailroom looks for the message once more, and sends it if it is not found. Needs "
-        "the role operator, and the right to read the mailbox. 409 where it was sent, "
-        "waits or is being sent, or was never approved.",
+        "Mailroom looks for the message in Gmail once more, and sends it if it is not there. "
+        "Needs the role operator, and the right to read the mailbox. 409 if the message was "
+        "sent, waits to be sent, is being sent, or was never approved.",
         body=ObligatoryReason,
         answers={HTTPStatus.OK: _OUTBOUND},
         example=example("Send again", reason="The recipient has not got it"),
     )
     def send_again(self, _: Request, **__: UUID) -> Response:
-        """Send it again."""
+        """Send the message again."""
         outbound = self.get_object(Role.OPERATOR)
         if not outbound.is_readable:
             self.permission_denied(self.request, "Only a reader of the mailbox may send it again.")

@@ -26,8 +26,8 @@ from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
 from mail.services.reminders import reminders
 from tenants.models import Role
 
-_PRIVATE = "Null unless the caller is its person."
-_WHO = "For its person, or the role admin."
+_PRIVATE = "Null unless the reminder is the caller's."
+_WHO = "Needs the role admin, unless the reminder is the caller's."
 
 
 class ReminderSerializer(ContentSerializer, TimetableSerializer):
@@ -39,12 +39,14 @@ class ReminderSerializer(ContentSerializer, TimetableSerializer):
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     user = serializers.CharField(source="user.username", help_text="Who is reminded.")
     message_id = serializers.UUIDField(
-        allow_null=True, help_text="What nobody answered; null: the reminder is its person's own."
+        allow_null=True,
+        help_text="Of a follow-up reminder: the message that nobody answered. Null if a "
+        "person made the reminder.",
     )
     title = serializers.CharField(allow_null=True, help_text=_PRIVATE)
     body = serializers.CharField(allow_null=True, help_text=_PRIVATE)
     status = serializers.ChoiceField(ReminderStatus.choices)
-    delivered_at = TimestampField("When it was last delivered.")
+    delivered_at = TimestampField("When the reminder was last delivered.")
     created_at = TimestampField()
     changed_at = TimestampField()
 
@@ -52,12 +54,14 @@ class ReminderSerializer(ContentSerializer, TimetableSerializer):
 class ReminderQuery(FirmPageQuery):
     """The page and the filters of reminders."""
 
-    status = choice(ReminderStatus.values, "Active ones have deliveries to come.")
-    user = choice(("me",), "`me`: those of the caller alone.")
+    status = choice(
+        ReminderStatus.values, "The reminder's status; `active`: with deliveries to come."
+    )
+    user = choice(("me",), "`me`: only the caller's reminders.")
 
 
 class _Settings(TimetableSettings):
-    """What a reminder is made of."""
+    """The settings of a reminder."""
 
     title = TextField(max_length=MAX_TITLE_LENGTH, required=False)
     body = TextField(max_length=MAX_BODY_LENGTH, required=False, allow_blank=True)
@@ -66,7 +70,11 @@ class _Settings(TimetableSettings):
 class CreateReminderBody(_Settings):
     """A new reminder."""
 
-    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    firm = TextField(
+        required=False,
+        max_length=50,
+        help_text="The firm's slug; required if the caller belongs to several.",
+    )
     title = TextField(max_length=MAX_TITLE_LENGTH)
 
 
@@ -85,12 +93,12 @@ class Reminders(MailView):
 
     list = list_operation(
         "List reminders",
-        "The latest made first. The texts of other people's reminders are not shown.",
+        "The newest first. The texts of other people's reminders are not shown.",
         serializer=ReminderSerializer,
         rows="reminders",
         query=ReminderQuery,
     )
-    show = show_operation("Show a reminder", "With its dates.", answer=_REMINDER)
+    show = show_operation("Show a reminder", "With the dates on which it is due.", answer=_REMINDER)
 
     @operation(
         "Create a reminder",
@@ -113,37 +121,38 @@ class Reminders(MailView):
 
     @operation(
         "Change a reminder",
-        "New dates replace the old ones. Deliveries of old dates that already wait in the "
-        "queue are skipped. For its person alone. 409 where it is canceled or withdrawn.",
+        "New dates replace the old ones. Deliveries of old dates that already wait in the queue "
+        "are skipped. Only for the person whose reminder this is. 409 if the reminder is "
+        "canceled or withdrawn.",
         body=ChangeReminderBody,
         answers={HTTPStatus.OK: _REMINDER},
         example=example("Later", cron="0 10 * * MON-FRI", reason="The meeting was moved"),
     )
     def change(self, _: Request, **__: UUID) -> Response:
-        """Change it."""
+        """Change the reminder."""
         return self._operate(reminders.change_reminder, ChangeReminderBody)
 
     @operation(
         "Cancel a reminder",
-        f"Deliveries that already wait in the queue are skipped. {_WHO} 409 where the "
-        "reminder has no further deliveries.",
+        f"Deliveries that already wait in the queue are skipped. {_WHO} 409 if the reminder has "
+        "no further deliveries.",
         body=SwitchBody,
         answers={HTTPStatus.OK: _REMINDER},
         example=example("Cancel", reason="Done already"),
     )
     def cancel(self, _: Request, **__: UUID) -> Response:
-        """Cancel it."""
+        """Cancel the reminder."""
         return self._operate(reminders.cancel_reminder, SwitchBody, Role.ADMIN)
 
     @operation(
         "Delete a reminder",
         f"Deliveries that already wait in the queue are skipped. {_WHO}",
         body=SwitchBody,
-        answers={HTTPStatus.OK: OpenApiResponse(ReminderSerializer, "As it was.")},
+        answers={HTTPStatus.OK: OpenApiResponse(ReminderSerializer, "The reminder as it was.")},
         example=example("Delete", reason="Not needed any more"),
     )
     def delete_reminder(self, _: Request, **__: UUID) -> Response:
-        """Delete it."""
+        """Delete the reminder."""
         return self._operate(reminders.delete_reminder, SwitchBody, Role.ADMIN)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:

@@ -28,8 +28,8 @@ from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.models import Role
 
 _MATCH = (
-    "Everything given must match: all, sender_email, sender_domain, subject_contains, "
-    "header_match {header: pattern}, forwarded_from."
+    "The conditions, all of which must match: all, sender_email, sender_domain, "
+    "subject_contains, header_match {header: pattern}, forwarded_from."
 )
 
 
@@ -38,25 +38,29 @@ class RoutingRuleSerializer(serializers.Serializer[Any]):
 
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
-    account_id = serializers.UUIDField(allow_null=True, help_text="Null: every mailbox.")
+    account_id = serializers.UUIDField(
+        allow_null=True, help_text="Null: the rule applies to every mailbox."
+    )
     name = serializers.CharField()
     position = serializers.IntegerField(
         help_text="Lower numbers are checked first; the first match wins."
     )
     match = serializers.DictField(help_text=_MATCH)
     route = serializers.ChoiceField(Route.choices)
-    profile = NullableTextField("The agent's; null for the pipeline.")
+    profile = NullableTextField("The name of the agent's profile; null for the pipeline.")
     enabled = serializers.BooleanField()
     enabled_by = NullableTextField(
-        "Who enabled it as it is; null: not known.",
+        "Who enabled the rule in its present form; null: not known.",
         source="enabled_by.username",
         default=None,
     )
     limits = serializers.SerializerMethodField(
-        help_text="Where it is not used because the person who enabled it may not read the mail; "
-        "null: nowhere."
+        help_text="A sentence: in how many private mailboxes an enabled rule is not used, "
+        "and why; null: in none."
     )
-    disabled_reason = NullableTextField("Why Mailroom switched it off; null: it did not.")
+    disabled_reason = NullableTextField(
+        "Why Mailroom switched the rule off; null if Mailroom did not."
+    )
     created_at = TimestampField()
 
     def get_limits(self, rule: RoutingRule) -> str | None:
@@ -66,7 +70,7 @@ class RoutingRuleSerializer(serializers.Serializer[Any]):
 
 
 class _Settings(StrictSerializer):
-    """What a routing rule is made of."""
+    """The settings of a routing rule."""
 
     name = TextField(max_length=MAX_NAME_LENGTH, required=False)
     account_id = serializers.UUIDField(required=False, allow_null=True)
@@ -80,7 +84,11 @@ class _Settings(StrictSerializer):
 class CreateRoutingRuleBody(_Settings):
     """A new routing rule."""
 
-    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    firm = TextField(
+        required=False,
+        max_length=50,
+        help_text="The firm's slug; required if the caller belongs to several.",
+    )
     name = TextField(max_length=MAX_NAME_LENGTH)
     match = serializers.DictField(help_text=_MATCH)
 
@@ -100,7 +108,7 @@ class RoutingRules(MailView):
 
     list = list_operation(
         "List routing rules",
-        "The latest made first; they are checked by position.",
+        "The newest first. They are checked in the order of `position`, not in this order.",
         serializer=RoutingRuleSerializer,
         rows="routing rules",
     )
@@ -117,7 +125,7 @@ class RoutingRules(MailView):
     delete_rule = row_operation(
         routing_operations.delete_routing_rule,
         "Delete a routing rule",
-        "Messages that it has already routed stay where they are. Needs the role admin.",
+        "Messages that the rule has already routed stay where they are. Needs the role admin.",
         role=Role.ADMIN,
         body=SwitchBody,
         answer=OpenApiResponse(RoutingRuleSerializer, "The rule as it was."),

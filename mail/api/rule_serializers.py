@@ -27,35 +27,48 @@ class RuleActionSerializer(serializers.Serializer[Any]):
 
 
 class RuleSerializer(serializers.Serializer[Any]):
-    """A rule: where it holds, what follows, and whether it is enabled."""
+    """A rule: its scope and conditions, and what follows for messages that match."""
 
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
-    account_id = serializers.UUIDField(allow_null=True, help_text="Null: every mailbox.")
+    account_id = serializers.UUIDField(
+        allow_null=True, help_text="Null: the rule applies to every mailbox."
+    )
     name = serializers.CharField()
     scope = serializers.ChoiceField(Scope.choices)
-    scope_ref = serializers.CharField(help_text="The domain or address of its scope, or empty.")
+    scope_ref = serializers.CharField(
+        help_text="The domain or address to which the scope is limited, or empty."
+    )
     priority = serializers.IntegerField(help_text="Lower numbers are checked first.")
     enabled = serializers.BooleanField()
     enabled_by = NullableTextField(
-        "Who enabled it last; null: not known.",
+        "Who enabled the rule last; null: not known.",
         source="enabled_by.username",
         default=None,
     )
     limits = serializers.SerializerMethodField(
-        help_text="Where it does less because the person who enabled it may not read the mail; "
-        "null: nowhere."
+        help_text="A sentence: in how many private mailboxes an enabled rule does less, and "
+        "why; null: in none."
     )
-    disabled_reason = NullableTextField("Why Mailroom switched it off; null: it did not.")
+    disabled_reason = NullableTextField(
+        "Why Mailroom switched the rule off; null if Mailroom did not."
+    )
     corrections = serializers.IntegerField(
-        help_text="After how many corrections Mailroom proposed it; 0: a person made it."
+        help_text="After how many corrections Mailroom proposed the rule; 0: a person made it."
     )
-    conditions = serializers.DictField(help_text="The tree: groups with op, leaves with type.")
-    in_words = serializers.SerializerMethodField(help_text="The conditions, a line each.")
+    conditions = serializers.DictField(
+        help_text="The tree of conditions: groups with `op`, leaves with `type`."
+    )
+    in_words = serializers.SerializerMethodField(
+        help_text="The conditions in words, one line each."
+    )
     category = NullableTextField("Null: the classifier decides.")
     actions = RuleActionSerializer(many=True)
     safe_mode = serializers.ChoiceField(SafeMode.choices)
-    tried_at = TimestampField("When it was tried as it is; null: try it before you enable it.")
+    tried_at = TimestampField(
+        "When the rule was tried in its present form; null: it must be tried before it can be "
+        "enabled."
+    )
     created_at = TimestampField()
     changed_at = TimestampField()
 
@@ -73,12 +86,12 @@ class RuleSerializer(serializers.Serializer[Any]):
 
 
 class _RuleSettings(ScopedSettings):
-    """What a rule is made of."""
+    """The settings of a rule."""
 
     name = TextField(max_length=MAX_NAME_LENGTH, required=False)
     priority = WholeNumberField(required=False, min_value=0, max_value=MAX_PRIORITY)
     conditions = serializers.DictField(
-        required=False, help_text='{"op", "children"}, or a leaf {"type", …}.'
+        required=False, help_text='A group {"op", "children"}, or a leaf {"type", …}.'
     )
     category = serializers.ChoiceField(CATEGORIES, required=False, allow_null=True)
     actions = serializers.ListField(
@@ -94,9 +107,15 @@ class _RuleSettings(ScopedSettings):
 class CreateRuleBody(_RuleSettings):
     """A new rule."""
 
-    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    firm = TextField(
+        required=False,
+        max_length=50,
+        help_text="The firm's slug; required if the caller belongs to several.",
+    )
     name = TextField(max_length=MAX_NAME_LENGTH)
-    conditions = serializers.DictField(help_text='{"op", "children"}, or a leaf {"type", …}.')
+    conditions = serializers.DictField(
+        help_text='A group {"op", "children"}, or a leaf {"type", …}.'
+    )
 
 
 class ChangeRuleBody(_RuleSettings, SwitchBody):
@@ -122,9 +141,14 @@ class MatchSerializer(serializers.Serializer[Any]):
 class TrialSerializer(serializers.Serializer[Any]):
     """What a rule would have matched among the newest mail that the caller may read."""
 
-    looked_at = serializers.IntegerField(help_text="How many messages it was checked against.")
+    looked_at = serializers.IntegerField(
+        help_text="How many messages the rule was checked against."
+    )
     matched = MatchSerializer(many=True)
-    limits = NullableTextField("Where it does less if the caller enables it; null: nowhere.")
+    limits = NullableTextField(
+        "A sentence that says in how many private mailboxes the rule does less if the caller "
+        "enables it; null: in none."
+    )
 
 
 class RuleJobsSerializer(serializers.Serializer[Any]):

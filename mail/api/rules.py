@@ -30,7 +30,7 @@ from mail.services.rules.reach import Limits
 from tenants.models import Role
 
 _RULE = OpenApiResponse(RuleSerializer, "The rule as it is now.")
-_WHO = "For the owner of its mailbox, or the role admin."
+_WHO = "Only for the mailbox's owner, and for admins who may read the mailbox."
 _INVOICES = {"type": "subject_contains", "value": "invoice"}
 
 
@@ -42,8 +42,8 @@ class Rules(ScopedView):
 
     list = list_operation(
         "List rules",
-        "The latest made first. A rule with `corrections` was proposed by Mailroom; "
-        "nobody has taken it over yet.",
+        "The newest first. A rule with `corrections` is a proposal of Mailroom that nobody has "
+        "enabled or changed yet.",
         serializer=RuleSerializer,
         rows="rules",
     )
@@ -80,13 +80,14 @@ class Rules(ScopedView):
 
     @operation(
         "Change a rule",
-        f"If that changes what the rule does, the rule is disabled and has to be tried again. {_WHO}",
+        "If the change affects what the rule does, the rule is disabled and has to be tried "
+        f"again. {_WHO}",
         body=ChangeRuleBody,
         answers={HTTPStatus.OK: _RULE},
         example=example("Earlier", priority=10, reason="Before the newsletters"),
     )
     def change(self, _: Request, **__: UUID) -> Response:
-        """Change its settings."""
+        """Change the rule's settings."""
         rule = self.get_changeable()
         body = self.get_body(ChangeRuleBody)
         if "account_id" in body:
@@ -96,14 +97,14 @@ class Rules(ScopedView):
 
     @operation(
         "Try a rule",
-        "The rule's conditions are checked against the newest mail that you may read. No "
+        "The rule's conditions are checked against the newest mail that the caller may read. No "
         f"mail is changed. {_WHO}",
         body=SwitchBody,
         answers={HTTPStatus.OK: OpenApiResponse(TrialSerializer, "The matches.")},
         example=example("Try", reason="Before enabling it"),
     )
     def try_out(self, request: Request, **__: UUID) -> Response:
-        """Try it on past mail."""
+        """Try the rule on past mail."""
         rule = self.get_changeable()
         trial = rule_operations.try_rule(
             rule, user_id=request.user.pk, by=self.actor, **self.get_body(SwitchBody)
@@ -112,43 +113,43 @@ class Rules(ScopedView):
 
     @operation(
         "Enable a rule",
-        "The rule applies to mail that arrives from now on. In a private mailbox whose "
-        "mail you may not read, it checks senders and recipients only, and dangerous "
-        f"actions wait for approval. {_WHO} 409 where it was not tried as it is.",
+        "The rule applies to mail that arrives from now on. In a private mailbox whose mail the "
+        "caller may not read, the rule checks senders and recipients only, and dangerous "
+        f"actions wait for approval. {_WHO} 409 if the rule was not tried in its present form.",
         body=SwitchBody,
         answers={HTTPStatus.OK: _RULE},
         example=example("Enable", reason="It matched what it should"),
     )
     def enable(self, _: Request, **__: UUID) -> Response:
-        """Enable it."""
+        """Enable the rule."""
         rule = self.get_changeable()
         rule_operations.enable_rule(rule, by=self.actor, **self.get_body(SwitchBody))
         return self._answer(rule)
 
     @operation(
         "Disable a rule",
-        f"The rule no longer applies to new mail. What it has already done stays. {_WHO} "
-        "409 where it is not enabled.",
+        f"The rule no longer applies to new mail. What it has already done stays. {_WHO} 409 if "
+        "the rule is not enabled.",
         body=SwitchBody,
         answers={HTTPStatus.OK: _RULE},
         example=example("Disable", reason="Too eager"),
     )
     def disable(self, _: Request, **__: UUID) -> Response:
-        """Disable it."""
+        """Disable the rule."""
         rule = self.get_changeable()
         rule_operations.switch_off_rule(rule, by=self.actor, **self.get_body(SwitchBody))
         return self._answer(rule)
 
     @operation(
         "Apply a rule to old mail",
-        "The rule's actions are done on stored mail of the last days, by a job for each "
-        f"mailbox. {_WHO} 409 where it is not enabled, or has no actions.",
+        "One job for each mailbox performs the rule's actions on the stored mail of the last "
+        f"days. {_WHO} 409 if the rule is not enabled, or has no actions.",
         body=ApplyRuleBody,
         answers={HTTPStatus.ACCEPTED: OpenApiResponse(RuleJobsSerializer, "The jobs.")},
         example=example("A month", days=30, reason="Tidy up"),
     )
     def apply(self, _: Request, **__: UUID) -> Response:
-        """Apply it to old mail."""
+        """Apply the rule to old mail."""
         rule = self.get_changeable()
         results = rule_operations.apply_to_old_mail(
             rule, by=self.actor, **self.get_body(ApplyRuleBody)
@@ -165,7 +166,7 @@ class Rules(ScopedView):
         example=example("Delete", reason="Not needed any more"),
     )
     def delete_rule(self, _: Request, **__: UUID) -> Response:
-        """Delete it."""
+        """Delete the rule."""
         rule = self.get_changeable()
         shown = self.represent(rule)
         rule_operations.delete_rule(rule, by=self.actor, **self.get_body(SwitchBody))

@@ -34,11 +34,15 @@ class AccountSerializer(serializers.Serializer[Any]):
     )
     connection = serializers.ChoiceField(Connection.choices)
     mode = serializers.ChoiceField(Mode.choices)
-    paused_by = NullableTextField("switch or label; null while it is not paused.")
-    active = serializers.BooleanField(help_text="False: switched off; its jobs are canceled.")
+    paused_by = NullableTextField(
+        "What paused the mailbox, `switch` or `label`; null while it is not paused."
+    )
+    active = serializers.BooleanField(
+        help_text="False if the mailbox is switched off; its jobs are then canceled."
+    )
     sync_status = serializers.ChoiceField(SyncStatus.choices)
     history_cursor = serializers.CharField(
-        allow_null=True, help_text="Gmail's history id up to which it is read."
+        allow_null=True, help_text="Gmail's history id up to which the mailbox is synced."
     )
     last_sync_at = TimestampField()
     follow_up_days = serializers.IntegerField(
@@ -46,15 +50,17 @@ class AccountSerializer(serializers.Serializer[Any]):
         help_text="The owner is reminded after this many days without an answer; null: never.",
     )
     read_attachments = serializers.BooleanField(
-        help_text="Attachments of its new mail are read, unless READ_ATTACHMENTS is off for all "
-        "mailboxes."
+        help_text="Attachments of new mail are read, unless the setting READ_ATTACHMENTS is "
+        "off for everybody."
     )
     watch_expires_at = TimestampField("When Gmail stops sending notifications.")
-    watch_error = NullableTextField("Why its watch was not renewed; null once it is.")
+    watch_error = NullableTextField(
+        "Why the mailbox's watch was not renewed; null once it is renewed."
+    )
     held_until = TimestampField(
         "Gmail asked for fewer requests: no job calls Gmail before this time."
     )
-    last_error = NullableTextField("What Gmail refused last.")
+    last_error = NullableTextField("The last error that Gmail answered.")
     last_error_at = TimestampField()
     delete_mail_at = TimestampField("When the mail of a disconnected mailbox is deleted.")
     created_at = TimestampField()
@@ -82,7 +88,7 @@ class _ReasonField(TextField):
 
 
 class SwitchBody(StrictSerializer):
-    """Why a mailbox is switched."""
+    """The body of an operation with an optional reason."""
 
     reason = _ReasonField()
 
@@ -91,7 +97,7 @@ class AttachmentsBody(SwitchBody):
     """Whether attachments are read."""
 
     read = FlagField(
-        help_text="False: attachments of new mail are not read, nor those that already wait."
+        help_text="False: neither attachments of new mail nor those that already wait are read."
     )
 
 
@@ -106,7 +112,7 @@ class FollowUpsBody(SwitchBody):
 class SyncBody(SwitchBody):
     """How to sync."""
 
-    full = FlagField(default=False, help_text="Scan the mail of the last days besides.")
+    full = FlagField(default=False, help_text="Also scan the mail of the last days.")
 
 
 class LabelSerializer(serializers.Serializer[Any]):
@@ -116,8 +122,10 @@ class LabelSerializer(serializers.Serializer[Any]):
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     gmail_label_id = serializers.CharField()
-    name = serializers.CharField(help_text="As it is in Gmail.")
-    key = NullableTextField("Which of Mailroom's own labels it is; null for the person's.")
+    name = serializers.CharField(help_text="The label's name in Gmail.")
+    key = NullableTextField(
+        "Which of Mailroom's own labels this is; null for a label of the person's."
+    )
     description = serializers.CharField(help_text="Tells the classifier what the label is for.")
     available_to_classifier = serializers.BooleanField()
     created_at = TimestampField()
@@ -126,7 +134,7 @@ class LabelSerializer(serializers.Serializer[Any]):
 class LabelQuery(FirmPageQuery):
     """Which labels to list."""
 
-    account_id = serializers.UUIDField(required=False, help_text="Of this mailbox alone.")
+    account_id = serializers.UUIDField(required=False, help_text="In this mailbox.")
 
 
 class LabelBody(SwitchBody):

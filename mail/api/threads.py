@@ -21,7 +21,7 @@ MESSAGES_SHOWN = 100
 
 
 class ThreadRowSerializer(ContentSerializer):
-    """A conversation: what it wants from the person, and where it is."""
+    """A conversation in a list, with its category and status."""
 
     content: ClassVar[tuple[str, ...]] = ("subject",)
 
@@ -62,7 +62,7 @@ class ThreadQuery(FirmPageQuery):
 
     account_id = serializers.UUIDField(required=False, help_text="In this mailbox.")
     category = choice([value for value, _ in CATEGORY_CHOICES], "The thread's category.")
-    status = choice(ThreadStatus.values, "Where it is.")
+    status = choice(ThreadStatus.values, "The thread's status.")
 
 
 class Threads(ContentView):
@@ -73,7 +73,7 @@ class Threads(ContentView):
 
     list = list_operation(
         "List threads",
-        "The latest begun first. Only readers of the mailbox see the subjects.",
+        "The most recently stored first. Only readers of the mailbox see the subjects.",
         serializer=ThreadRowSerializer,
         rows="threads",
         query=ThreadQuery,

@@ -12,7 +12,7 @@ from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from jobs.registry.timetable import MAX_CRON_LENGTH, MAX_INTERVAL_SECONDS
 from mail.models.recurring import MAX_ZONE_LENGTH
 
-_CRON = "Minute, hour, day, month, weekday; either this or an interval."
+_CRON = "A cron expression: minute, hour, day, month, weekday. Either this or an interval."
 
 
 class TimetableSerializer(serializers.Serializer[Any]):
@@ -22,15 +22,17 @@ class TimetableSerializer(serializers.Serializer[Any]):
     queued_at = TimestampField("The last date that was put into the queue.")
     cron = NullableTextField(_CRON)
     interval_seconds = serializers.IntegerField(
-        allow_null=True, help_text="Counted from date to date."
+        allow_null=True, help_text="How many seconds lie between two dates."
     )
-    time_zone = serializers.CharField(help_text="The zone whose clock the cron expression names.")
+    time_zone = serializers.CharField(help_text="The time zone of the cron expression.")
 
 
 class OffsetMomentField(MomentField):
-    """A time with its offset: beside a time zone nobody knows which one a time without it means."""
+    """A time with its offset, because without one its time zone would not be clear."""
 
-    default_error_messages = {"no_offset": "Give its offset: 2026-05-04T09:00:00+02:00, or Z."}
+    default_error_messages = {
+        "no_offset": "Give the time's offset from UTC: 2026-05-04T09:00:00+02:00, or Z."
+    }
 
     def enforce_timezone(self, value: datetime) -> datetime:
         """Return the time unchanged; refuse one without an offset."""
@@ -45,7 +47,7 @@ class TimetableSettings(StrictSerializer):
     due_at = OffsetMomentField(
         required=False,
         allow_null=True,
-        help_text="The next date, with its offset; left out it is that of the timetable.",
+        help_text="The next date, with its offset from UTC; without it, the timetable's next date.",
     )
     cron = TextField(required=False, allow_null=True, max_length=MAX_CRON_LENGTH, help_text=_CRON)
     interval_seconds = WholeNumberField(
@@ -53,7 +55,7 @@ class TimetableSettings(StrictSerializer):
         allow_null=True,
         min_value=1,
         max_value=MAX_INTERVAL_SECONDS,
-        help_text="Counted from date to date.",
+        help_text="How many seconds lie between two dates.",
     )
     time_zone = TextField(
         required=False, max_length=MAX_ZONE_LENGTH, help_text="A name such as Europe/Vienna."

@@ -98,9 +98,9 @@ class BulkStartedSerializer(serializers.Serializer[Any]):
     """A bulk run that was started."""
 
     run_id = serializers.UUIDField(source="pk", help_text="Also `bulk_run` in the audit log.")
-    job_id = serializers.UUIDField(help_text="The job that does it.")
+    job_id = serializers.UUIDField(help_text="The job that performs the run.")
     count = serializers.IntegerField(source="total", help_text="The number of members.")
-    url = _RunUrlField(source="pk", help_text="The address that shows its progress.")
+    url = _RunUrlField(source="pk", help_text="The address that shows the run's progress.")
 
 
 class CanarySerializer(serializers.Serializer[Any]):
@@ -133,7 +133,7 @@ class BulkRunSerializer(serializers.Serializer[Any]):
     refused = serializers.IntegerField(
         help_text="Members whose state no longer allowed the operation."
     )
-    job_id = serializers.UUIDField(help_text="The job that does it.")
+    job_id = serializers.UUIDField(help_text="The job that performs the run.")
     correlation_id = serializers.CharField(
         help_text="The correlation id of the job and of every audit entry."
     )
@@ -149,11 +149,11 @@ class BulkRunDetailSerializer(BulkRunSerializer):
     job_status = EnumField(
         Status,
         allow_null=True,
-        help_text="The status of its job. If the job was canceled or dead-lettered, retry it and "
-        "the run goes on.",
+        help_text="The status of the run's job. If the job was canceled or dead-lettered, "
+        "retry it, and the run continues.",
     )
     why_waiting = WaitReasonSerializer(
-        many=True, source="reasons", help_text="Why its job is waiting."
+        many=True, source="reasons", help_text="Why the run's job is waiting."
     )
     refusals = RefusalSerializer(many=True)
 

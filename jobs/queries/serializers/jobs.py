@@ -108,10 +108,10 @@ class ThenSerializer(serializers.Serializer[Any]):
 
     job_types = serializers.ListField(child=serializers.CharField())
     only_completed = serializers.BooleanField(
-        help_text="True: they wait until the jobs are completed. False: until the jobs are "
-        "settled, whatever their status."
+        help_text="True: the later jobs wait until the jobs before them are completed. "
+        "False: they wait until those are settled, whatever their status."
     )
-    waits_for = serializers.IntegerField(help_text="How many jobs they still wait for.")
+    waits_for = serializers.IntegerField(help_text="How many jobs the later jobs still wait for.")
 
 
 class BatchNameSerializer(serializers.Serializer[Any]):

@@ -43,10 +43,10 @@ class DeliverySerializer(serializers.Serializer[object]):
         allow_null=True,
         help_text="The endpoint, which may have been removed; null for plain e-mails.",
     )
-    channel = EnumField(Channel, help_text="How it was sent.")
+    channel = EnumField(Channel, help_text="How the notification was sent.")
     event = NullableTextField("What it was about.")
     recipient = serializers.CharField(help_text="The e-mail addresses, or the webhook's host.")
-    job_id = serializers.UUIDField(help_text="The job that sent it.")
+    job_id = serializers.UUIDField(help_text="The job that sent the notification.")
     attempt = serializers.IntegerField(help_text="The number of the job's attempt.")
     status = EnumField(
         DeliveryStatus, help_text="How the attempt ended; a failed one is tried again by its job."
