@@ -17,9 +17,9 @@ from tests.architecture.tree import PACKAGES, ROOT, code_lines, functions, parse
 from tests.long import KEPT, long_tests, name_of
 
 LONGEST_FILE = 300
-# Modules and packages that `jobs/` may have in it.
+# How many modules and packages `jobs/` may contain.
 MOST_ENTRIES = 23
-# What has no code.
+# Entries of a folder that contain no code.
 DATA = {"__init__.py", "__pycache__", "py.typed", "templates"}
 LONGEST_FUNCTION = 50
 
@@ -58,7 +58,8 @@ def test_no_module_imports_itself_in_a_circle():
     try:
         TopologicalSorter(imported).prepare()
     except CycleError as error:
-        # A list of modules, each of which the next one imports; the first is the last.
+        # The modules of the cycle: each is imported by the next one, and the last is the first
+        # again.
         pytest.fail(" <- ".join(error.args[1]))
 
 
@@ -141,8 +142,8 @@ def test_every_module_says_what_it_owns_and_promises_late_annotations():
 
 
 def test_a_lock_of_rows_lets_others_refer_to_them():
-    """`FOR UPDATE` stops who adds a row that refers to it, who may hold what the locker takes next."""
-    # What is deleted is locked against that, too.
+    """A plain `FOR UPDATE` also blocks inserts of rows that refer to the row; that can deadlock."""
+    # The deletion of a firm or a user must block such inserts, so it alone uses a plain lock.
     deleted = {"jobs/operations/deletion_steps.py": 1}
     stricter: Counter[str] = Counter()
     locks = 0
@@ -157,7 +158,8 @@ def test_a_lock_of_rows_lets_others_refer_to_them():
     assert +stricter == deleted
 
 
-# What operators, pages and commands may not do for themselves. A benchmark may, to jobs of its own.
+# A job's status is set by the engine and the operations only; benchmarks may set that of their own
+# jobs.
 @pytest.mark.req("T-05")
 @pytest.mark.parametrize("door", ["jobs/admin", "jobs/management", "jobs/api"])
 def test_doors_never_set_a_status(door: str):

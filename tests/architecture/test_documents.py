@@ -1,4 +1,4 @@
-"""What is written down is what is there."""
+"""The documents agree with the code."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_ids_of_firm_owned_rows_are_uuids():
 # Unique across firms, and why that is right.
 UNIQUE_ACROSS_FIRMS: dict[str, set[str]] = {
     "tenants.Firm": {"slug"},
-    # Sums of all firms, of this database.
+    # Platform sums: one row for all firms of the database.
     "jobs.PlatformMinute": {"platform_minute_once"},
     "jobs.PlatformHour": {"platform_hour_once"},
     "jobs.PlatformLatency": {"platform_latency_once"},

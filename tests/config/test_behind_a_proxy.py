@@ -1,4 +1,4 @@
-"""A proxy in front of the web process speaks TLS: the settings for that, as the documents give them."""
+"""The documented settings for a web process behind a proxy that speaks TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EMBEDDED_WORKER: one worker beside the web processes of a machine, gone when they are."""
+"""EMBEDDED_WORKER: one worker beside the web processes of a machine; it ends when they end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def web(tmp_path: Path) -> Iterator[WebProcess]:
 
 
 def of_folder(folder: Path) -> dict[int, int]:
-    """Return the worker's parents that run with this VAR_DIR, each with its own parent."""
+    """Return the workers' main processes that run with this VAR_DIR, and the parent of each."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -48,7 +48,7 @@ def of_folder(folder: Path) -> dict[int, int]:
         is_parent = b"runworker" in command and b"--child" not in command
         if is_parent and f"VAR_DIR={folder}".encode() in environment:
             found[int(entry.name)] = parent
-    # Its own processes are runworkers, too.
+    # Processes that such a main process has started run `runworker`, too.
     return {pid: parent for pid, parent in found.items() if parent not in found}
 
 
@@ -65,7 +65,8 @@ def test_one_worker_beside_two_web_processes_and_another_after_the_death_of_its_
     ((worker, web_pid),) = of_folder(tmp_path).items()
     assert web_pid != os.getpid()
 
-    # Its web process dies: the worker ends, and the other web process starts one.
+    # The web process that started the worker dies: the worker ends, and the other web process
+    # starts one.
     os.kill(web_pid, signal.SIGKILL)
     wait_until(lambda: worker not in of_folder(tmp_path), "the worker to end")
     wait_until(lambda: len(of_folder(tmp_path)) == 1, "another worker")

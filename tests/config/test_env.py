@@ -1,4 +1,4 @@
-"""The environment, read once and loudly."""
+"""The environment is read once, and a wrong value stops the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every log line, whoever wrote it: correlated, and without what must not be in it."""
+"""Every log line, whoever wrote it, has the correlation id and shows no mail and no secret."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_keys_that_may_carry_mail_or_secrets_are_dropped(lines: Lines, key: str)
 @pytest.mark.parametrize(
     ("method", "address", "status", "named"),
     [
-        # Whoever has such a link may decide.
+        # Whoever has an approval link may decide, so the link must not be logged.
         ("options", "/approvals/2.0198c7a2.7:hunter2/", 405, "/approvals/"),
         ("post", "/approvals/2.0198c7a2.7:hunter2/", 403, "/approvals/"),
         ("get", "/approvals/hunter2", 301, None),
@@ -193,7 +193,7 @@ def test_what_must_not_be_logged():
     } <= FORBIDDEN_KEYS
 
 
-# What the metrics read of one event or another.
+# The fields that the metrics read from some of the events.
 FIELDS: dict[str, Any] = {
     "job_id": "7",
     "job_type": "noop",

@@ -71,7 +71,7 @@ def alerts() -> list[dict[str, Any]]:
 def test_every_metric_is_documented_with_its_labels() -> None:
     assert exported().keys() == documented().keys()
     for name, labels in exported().items():
-        # What was not measured yet has no sample to show its labels.
+        # A metric that was not measured yet has no sample that shows its labels.
         assert labels <= documented()[name], name
 
 

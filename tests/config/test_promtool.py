@@ -21,7 +21,7 @@ pytestmark = [
 
 
 def promtool(*arguments: str, given: bytes = b"") -> str:
-    """Return what it complains of; nothing where it is content."""
+    """Return promtool's complaints; empty if it accepts the input."""
     done = subprocess.run(
         [str(PROMTOOL), "check", *arguments], input=given, capture_output=True, check=False
     )

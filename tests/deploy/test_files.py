@@ -1,4 +1,4 @@
-"""The image, compose.yaml and the files under deploy/: as far as they can be checked without Docker or a systemd that runs."""
+"""Checks the image, compose.yaml and deploy/ without Docker and without a running systemd."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_the_documented_command_serves(transactional_db: None, tmp_path: Path) -
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.stem)
 def test_systemd_accepts_the_units(unit: Path, tmp_path: Path) -> None:
-    # It looks for the program, which is not installed here.
+    # `systemd-analyze verify` looks for the service's program, which is not installed here.
     copy = tmp_path / unit.name
     copy.write_text(re.sub(r"/srv/mailroom/\S*/(python|gunicorn)", "/bin/true", unit.read_text()))
     checked = subprocess.run(

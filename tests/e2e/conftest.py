@@ -30,7 +30,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 PASSWORD = "a long password"
-# What a page takes at most, on a machine that does something else beside.
+# The longest that a page takes on a machine that is busy with other work.
 LONGEST_MS = 45_000
 WIDTHS = {"desk": (1440, 900), "phone": (390, 844)}
 
@@ -62,7 +62,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip(f"no browser installed: none of {', '.join(NAMES)} is on the PATH")
     from playwright.sync_api import expect, sync_playwright
 
-    # Playwright keeps an event loop in this thread; the tests' queries are none of its business.
+    # Playwright runs an event loop in this thread, so Django would refuse the tests' own queries.
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         expect.set_options(timeout=LONGEST_MS)
@@ -73,7 +73,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_admin(live_server: Any, browser: Browser) -> Iterator[Open]:
-    """Return a function that signs somebody in; no page may have complained in the end."""
+    """Return a function that signs somebody in; at the end, no page may have raised an error."""
     complaints: list[str] = []
     contexts: list[BrowserContext] = []
 
@@ -125,19 +125,19 @@ def member(name: str, firm: Firm, role: Role) -> str:
 
 
 def follow(link: Locator) -> None:
-    """Click what leads to another page, and wait until that one is there as a whole."""
+    """Click a link, and wait until the page that it leads to has loaded."""
     with link.page.expect_navigation():
         link.click()
 
 
 def work() -> None:
-    """Let a worker do what there is."""
+    """Let a worker run all runnable jobs."""
     call_command("runworker", burst=True)
 
 
 @pytest.fixture
 def dead_jobs(operator: str, firm: Firm, greetings: None) -> list[JobQueue]:
-    """Return two jobs that a worker gave up."""
+    """Return two jobs that a worker has dead-lettered."""
     jobs = [enqueue("test.greet", {"name": ""}, firm=firm).job for _ in range(2)]
     work()
     return jobs

@@ -38,7 +38,7 @@ def addresses() -> list[str]:
 
 
 def grave_faults(page: Any) -> list[str]:
-    """Return what axe-core holds against the page, each with its first place."""
+    """Return axe-core's violations on the page, each with its first element."""
     found = Axe().run(page).response["violations"]
     return [
         f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}"

@@ -1,4 +1,4 @@
-"""The buttons behind the link in the e-mail, in a real browser, which says where a form comes from."""
+"""The approval page's buttons in a real browser, which sends the Origin header with a form."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.factories.jobs import JobQueueFactory
 pytestmark = [pytest.mark.browser, pytest.mark.req("O-08")]
 
 RUN = UUID(int=7)
-# The page is out of view at first, and asks when a test turns it into view; never by its own timer.
+# The page is hidden at first, and refreshes when a test shows it, never by its own timer.
 LIVE = """
   let visible = false;
   Object.defineProperty(document, "visibilityState", { get: () => visible ? "visible" : "hidden" });
@@ -28,7 +28,7 @@ LIVE = """
 
 
 def apart(work: Any) -> Any:
-    """Run `work` beside the browser's event loop."""
+    """Run `work` on another thread, because the browser's event loop runs on this one."""
 
     def run() -> Any:
         try:
@@ -41,7 +41,7 @@ def apart(work: Any) -> Any:
 
 
 def refresh(page: Page) -> None:
-    """Let the page come into view until it has asked again."""
+    """Show the page until it has refreshed itself, and hide it again."""
     before = page.evaluate("document.documentElement.dataset.refreshed || ''")
     page.evaluate("turn(true)")
     page.wait_for_function(
@@ -51,7 +51,7 @@ def refresh(page: Page) -> None:
 
 
 def asked(page: Page) -> list[str]:
-    """Return the list to which each request of the page itself is added."""
+    """Return a list to which each request of the page's script is added."""
     requests: list[str] = []
     page.on(
         "request", lambda one: requests.append(one.url) if "fetch" in one.resource_type else None

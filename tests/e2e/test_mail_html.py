@@ -1,4 +1,4 @@
-"""A mail as its sender formatted it, in a real browser: seen, and told to nobody."""
+"""A formatted mail in a real browser: the reader sees it, and no request tells its sender so."""
 
 from __future__ import annotations
 

@@ -204,7 +204,8 @@ def test_a_click_copies_an_id_that_the_search_finds(
     page = open_admin(operator)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto("/admin/jobs/jobqueue/")
-    # The word stays for a moment, which a slow machine may take to look.
+    # The word is shown for a moment only. A slow machine could miss it, so the page's clock is
+    # paused.
     page.clock.install()
     page.clock.pause_at(datetime.now(UTC) + timedelta(minutes=1))
     page.locator("#result_list .queue-copy").nth(1).click()

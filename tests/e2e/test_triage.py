@@ -60,14 +60,14 @@ def decided() -> dict[str, set[str]]:
 
 
 def work_at_one_moment() -> None:
-    """Run what is due while time stands still: a run waits for its canary, however long that takes."""
+    """Run what is due while time stands still, so that a bulk run still waits for its canary."""
     with frozen_time():
         drain()
     connection.close()
 
 
 def in_thread(work: Callable[[], None]) -> None:
-    """Run it beside the browser's event loop, which may not be blocked."""
+    """Run `work` on another thread, because the browser's event loop runs on this one."""
     with ThreadPoolExecutor(1) as threads:
         threads.submit(work).result()
 
@@ -89,7 +89,7 @@ def test_one_failure_is_reprocessed_with_a_canary_and_another_discarded(
     in_thread(work_at_one_moment)
     with all_firms("test"):
         assert BulkRun.objects.get().done == 5
-    # The page asks by itself.
+    # The page refreshes itself.
     page.get_by_text("5 of 30 done").wait_for()
     page.wait_for_timeout(1100)
     work()

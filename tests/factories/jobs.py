@@ -1,4 +1,4 @@
-"""Jobs and dead letters in any state, written as rows: for what reads the tables, not the engine."""
+"""Jobs and dead letters in any state, written as rows, for tests that need no engine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class JobQueueFactory(FirmOwnedFactory):
     status = Status.PENDING
     waiting = False
     ready = factory.LazyAttribute(lambda job: job.status in LIVE and not job.waiting)
-    # Lists find these by it.
+    # Lists find failed and canceled jobs by this column.
     completed_at = factory.LazyAttribute(
         lambda job: job.now if job.status in (Status.FAILED, Status.CANCELED) else None
     )
@@ -84,8 +84,8 @@ class WorkerFactory(DjangoModelFactory):
 
 
 def record_death(job: JobQueue, message: str, traceback: str) -> None:
-    """Record the attempt of two seconds that ended as the job's dead letter."""
-    # Both by one clock: the database's may be a millisecond behind.
+    """Record an attempt of two seconds that ended in the job's dead letter."""
+    # Both times are by this clock, because the database's may be a millisecond behind.
     ended_at = timezone.now()
     Attempt.objects.create(
         firm=job.firm,

@@ -1,4 +1,4 @@
-"""Mailboxes and their mail, written as rows: for what reads the tables, not Gmail."""
+"""Mailboxes and their mail, written as rows, for tests that need no Gmail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each factory stores a row that is whole, of one firm throughout."""
+"""Each factory stores a valid row, and all rows that it makes belong to one firm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def every_firm(db: None) -> Iterator[None]:
-    """Let the test read what it made."""
+    """Run the test in the scope of all firms."""
     with all_firms("test"):
         yield
 
@@ -38,7 +38,7 @@ def every_firm(db: None) -> Iterator[None]:
 )
 def test_what_is_made_can_be_made_twice_and_is_valid(factory: Any) -> None:
     for row in (factory(), factory()):
-        # A user without a password, and a worker that serves everything, are whole.
+        # A user without a password, and a worker that serves everything, are valid.
         row.clean_fields(exclude=["password", "categories", "job_types"])
 
 

@@ -111,7 +111,7 @@ def test_the_steps_of_the_install_page_lead_to_a_completed_job(shop: Shop) -> No
     assert "ValueError: there is nobody" in shop.manage("jobs", "show", failed["job_id"])
     shop.manage("runworker", "--burst")
     left = shop.read("jobs", "list")["results"]
-    # The job went with the user on whose behalf it was; the retried one failed again.
+    # The completed job was deleted with its user; the job that was run again failed again.
     by_id = {one["job_id"]: one for one in left}
     assert done["job_id"] not in by_id
     assert by_id[failed["job_id"]]["status"] == "dlq"
@@ -218,7 +218,7 @@ def test_each_company_of_a_table_that_exists_already_is_a_firm(shop: Shop) -> No
     shop.manage("runworker", "--burst")
     jobs = shop.read("jobs", "list")["results"]
     ended = {job["firm"]: job["status"] for job in jobs}
-    # The firm of the company that was deleted is inactive.
+    # The firm of the deleted company is inactive, so its job waits.
     assert ended == {
         "company-1": "completed",
         "company-2": "completed",
@@ -273,7 +273,7 @@ def test_a_projects_data_is_dumped_and_loaded_with_its_jobs(shop: Shop) -> None:
 
 def test_what_cannot_work_ends_by_name(shop: Shop) -> None:
     shop.manage("makemigrations", "catalogue")
-    # Nor does a worker go on that meets a schema which is not its own.
+    # A worker exits if the database lacks the tables of its version.
     said = shop.manage("runworker", exit_code=1)
     assert "worker.broken thread=claim" in said
     assert "jobs_worker" in said

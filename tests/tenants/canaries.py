@@ -1,4 +1,4 @@
-"""A firm with a row in every table firms own, and the firm's name in every text of each."""
+"""Fills a firm: a row in every firm-owned table, with the firm's slug in every text."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ class Canaries:
         return [self.firm] if model is Firm else self.rows.get(model, [])
 
     def ids(self) -> list[str]:
-        """Return the ids of all rows; a firm's own is a number like any other."""
+        """Return the rows' UUIDs; ids that are numbers could appear in an answer by chance."""
         found = [row.pk for rows in self.rows.values() for row in rows]
         return [str(pk) for pk in found if isinstance(pk, UUID)]
 
     def traces_in(self, answer: HttpResponseBase, *asked: object) -> list[str]:
         """Return what an answer gives away of the firm, in its body or in its headers.
 
-        What was `asked` for may stand in it again, as in a search box.
+        Words that were `asked` for do not count, because an answer may repeat them.
         """
         headers = [f"{name}: {value}" for name, value in answer.items()]
         cookies = [str(cookie) for cookie in answer.cookies.values()]
-        told = "\n".join([*headers, *cookies, answer.content.decode()])  # type: ignore[attr-defined]  # none of these streams
+        told = "\n".join([*headers, *cookies, answer.content.decode()])  # type: ignore[attr-defined]  # none of these answers is a stream
         for word in map(str, asked):
             for form in (word, escape(word), quote(word), quote_plus(word)):
                 told = told.replace(form, "")
@@ -82,7 +82,7 @@ class Canaries:
         return [trace for trace in (self.firm.slug, *self.ids(), *counts) if trace in told]
 
     def stored(self) -> dict[str, list[Columns]]:
-        """Return all that the firm has in the tables now."""
+        """Return all rows that the firm has now, by table."""
         with all_firms("test"):
             return {
                 model._meta.label: list(
@@ -116,7 +116,7 @@ def fill(firm: Firm, *, completed: int = 0) -> Canaries:
 
 
 def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
-    """Return what the rows need to be shown: a dead job and one that waits, mail of a mail's form."""
+    """Return columns without which pages could not show the rows: timetables, people, headers."""
     now = timezone.now()
     people = [{"name": f"{slug} person", "address": f"person@{slug}.example"}]
     dead = {"status": "dlq", "ready": False, "attempts": 1, "completed_at": now}
@@ -132,7 +132,7 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
         Schedule: [{"cron": "0 3 * * *", "interval_seconds": None, "time_zone": "UTC"}],
         Reminder: [{"cron": "0 3 * * *", "time_zone": "UTC"}],
         AgentSchedule: [{"cron": "0 3 * * *", "time_zone": "UTC"}],
-        # Its labels are told to readers alone.
+        # Shared, because only readers of a mailbox see its labels.
         MailAccount: [{"shared": True}],
         RoutingRule: [
             {
@@ -212,7 +212,7 @@ def _columns(model: type[Any], slug: str, known: dict[type[Any], list[Any]]) -> 
         if column.primary_key:
             continue
         if column.is_relation:
-            # What leads to a table that is not filled yet may be empty.
+            # A relation to a table that is not filled yet stays empty.
             columns[column.name] = next(iter(known.get(column.related_model, ())), None)
         elif isinstance(column, models.JSONField):
             columns[column.name] = {"text": f"{slug} {column.name}"}

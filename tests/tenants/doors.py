@@ -1,4 +1,4 @@
-"""Every address there is, walked from the OpenAPI schema and from the admin's own registry."""
+"""Every address of the API and of the admin, from the OpenAPI schema and the admin's registry."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ from mail.models import (
 from tests.support.addresses import ID_IN_PATH, resource_of
 from tests.tenants.canaries import FIRM_OWNED, Canaries
 
-# Whose id stands in an address of the API, by the resource that the address begins with.
-# Rows that serve every firm; platform staff alone may do something to them.
+# Rows that serve every firm; only platform staff may operate on them.
 OF_NO_FIRM = {"workers"}
+# The model whose id an address of the API contains, by the resource that the address begins with.
 RESOURCES: dict[str, type[Any]] = {
     "jobs": JobQueue,
     "dlq": DeadLetterQueue,
@@ -89,7 +89,7 @@ MODEL_ADMINS: list[Any] = [
     for model, model_admin in admin.site._registry.items()
     if model is not get_user_model()
 ]
-# Leaving ends the session that asks.
+# Signing out would end the session that sends the requests.
 NOT_WALKED = {"logout"}
 
 
@@ -150,7 +150,7 @@ def _example(operation: dict[str, Any]) -> dict[str, Any]:
 
 
 def api_lists(rows: Canaries) -> Iterator[Ask]:
-    """Return every operation on no row, plain and with body and parameters aimed at the firm."""
+    """Return every operation that names no row: plain, and with parameters that name the firm."""
     aims = [rows.firm.slug, *(str(row.pk) for row in rows.of(JobQueue))]
     for path, method, operation in api_operations():
         if ID_IN_PATH.search(path):
@@ -171,7 +171,7 @@ def _patterns(model_admin: Any, *, of_a_row: bool) -> Iterator[URLPattern]:
 
 
 def admin_rows(rows: Canaries) -> Iterator[Ask]:
-    """Return every admin address below each row of the firm: opened, and acted on."""
+    """Return a GET and a POST of every admin address below each row of the firm."""
     for model_admin in MODEL_ADMINS:
         for pattern in _patterns(model_admin, of_a_row=True):
             for row in rows.of(model_admin.model):
@@ -181,7 +181,7 @@ def admin_rows(rows: Canaries) -> Iterator[Ask]:
 
 
 def _answers(model_admin: Any, pattern: URLPattern, row: Any) -> dict[str, str]:
-    """Return what somebody who knows the row would send to an act's page."""
+    """Return the form that somebody who has seen the row would send to an operation's page."""
     seen = [
         operation.seen(row)
         for operation in getattr(model_admin, "operations", ())
@@ -250,5 +250,5 @@ def view_on_site(row: Any) -> Ask:
 
 
 def all_rows(rows: Canaries) -> list[Any]:
-    """Return a row of each table of the firm, registered in the admin or not."""
+    """Return one row of each of the firm's tables, whether or not the admin registers the table."""
     return [rows.of(model)[0] for model in FIRM_OWNED]

@@ -1,7 +1,7 @@
 """Two barriers separate firms, the manager's filter and row level security; each is enough alone.
 
-Every address of the API and of the admin is asked for as each role of one firm, aimed at the rows
-of another; then with either barrier alone, as its admin.
+Members of one firm, in each role, send requests to every address of the API and of the admin, and
+name rows of another firm. An admin then does the same with either barrier alone.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ ALONE = [
     pytest.param([without_managers_filter], id="row level security alone", marks=on_postgresql),
     pytest.param([without_row_level_security], id="manager alone", marks=on_postgresql),
 ]
-# With both barriers as each role; with one alone as that to which nothing else is closed.
+# With both barriers, the test runs as each role; with one alone, as admin, because no other check
+# refuses an admin.
 EACH_ROLE = pytest.mark.parametrize(
     ("barriers", "role"),
     [
@@ -92,8 +93,8 @@ def no_barriers(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def mine(firm: Firm, monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Iterator[Canaries]:
-    """Return the rows of the firm that asks, as often as it likes."""
-    # So that mailboxes can be connected, and the pages for it are walked too.
+    """Return the rows of the firm that sends the requests, without a limit on their rate."""
+    # With a Google client mailboxes can be connected, so the pages for that are visited, too.
     settings.GMAIL_BACKEND = "google"
     settings.GOOGLE_CLIENT_ID = settings.GOOGLE_CLIENT_SECRET = "id"
     # Each refusal would be logged with its traceback.
@@ -104,7 +105,7 @@ def mine(firm: Firm, monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Ite
 
 @pytest.fixture
 def foreign(other_firm: Firm) -> Canaries:
-    """Return the rows of the firm that is not to be met."""
+    """Return the rows of the other firm, of which no answer may show anything."""
     return fill(other_firm, completed=TELLING_COUNT)
 
 
@@ -124,7 +125,7 @@ class Member:
         return self.ask(ask).status_code == HTTPStatus.FORBIDDEN
 
     def leaks(self, asks: Iterable[Ask], rows: Canaries, *statuses: HTTPStatus) -> list[str]:
-        """Return which answers give something of the firm away, or have none of the statuses."""
+        """Return the answers that give something of the firm away, or have none of the statuses."""
         found = []
         for ask in asks:
             answer = self.ask(ask)
@@ -151,7 +152,7 @@ def test_no_operation_of_the_api_finds_or_tells_of_another_firms_rows(
     statuses = (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND)
     for theirs, own in zip(api_lists(foreign), api_lists(mine), strict=True):
         leaks = member.leaks([theirs], foreign, *statuses)
-        # A list that the role may not read at all is as closed for rows of one's own.
+        # 403 gives nothing away if the role may not read this list in its own firm either.
         assert leaks == [] or (leaks == [f"{theirs}: answers 403"] and member.is_refused(own)), (
             leaks
         )
@@ -166,7 +167,7 @@ def test_no_page_or_act_of_the_admin_finds_or_tells_of_another_firms_rows(
     found = []
     for theirs, own in zip(admin_rows(foreign), admin_rows(mine), strict=True):
         leaks = member.leaks([theirs], foreign, HTTPStatus.NOT_FOUND)
-        # A page that the role may not open at all is as closed for a row of one's own.
+        # 403 gives nothing away if the role may not open this page for its own firm's row either.
         if leaks != [f"{theirs}: answers 403"] or not member.is_refused(own):
             found += leaks
     found += member.leaks(map(view_on_site, all_rows(foreign)), foreign, HTTPStatus.NOT_FOUND)
@@ -222,7 +223,7 @@ def test_ones_own_rows_are_found_and_told_of(mine: Canaries, foreign: Canaries) 
             page = member.ask(Ask("get", reverse(name, args=[row.pk])))
             assert page.status_code == HTTPStatus.OK, name
             assert mine.firm.slug in mine.traces_in(page), name
-            # A label of a list is a pair of value and text: a page would show it as such.
+            # A page that shows a label of a list as a pair, of value and text, has a fault.
             assert b"(&#x27;" not in page.content, name
     by_hand = by_key(mine.firm, Role.DEVELOPER)
     for ask in api_rows(mine):
@@ -248,7 +249,7 @@ def test_without_any_barrier_the_same_questions_tell_of_every_table(
         for model_admin in MODEL_ADMINS
         if model_admin.model in FIRM_OWNED and f"/{model_admin.opts.model_name}/" not in told
     }
-    # A third look stands before the audit log and preferences: in which firms the reader is admin.
+    # The audit log and preferences have a third check: whether the reader is an admin of the firm.
     assert silent == {"auditentry", "notificationpreference"}
     found = by_key(mine.firm, Role.VIEWER).leaks(api_lists(foreign), foreign, *HTTPStatus)
     for resource in ("jobs", "dlq", "locks", "pauses", "schedules"):

@@ -31,7 +31,7 @@ def told(setting: str) -> str:
 
 @contextmanager
 def messages(path: Path) -> Iterator[list[str]]:
-    """Yield the messages that this process sends inside the block; they are there at its end."""
+    """Yield a list that, at the end of the block, has the messages that this process sent in it."""
     sent: list[str] = []
     client = connection.connection.pgconn
     with path.open("w") as file:
@@ -126,7 +126,7 @@ def test_outside_a_transaction_nothing_begins_and_nothing_stays() -> None:
         finally:
             connection.close()
 
-    # On a thread that has no connection yet.
+    # A new thread has no connection yet.
     with ThreadPoolExecutor(1) as pool:
         pool.submit(set_twice).result()
 

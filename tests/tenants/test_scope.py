@@ -197,7 +197,7 @@ def test_a_scope_within_one_of_the_same_firm_sets_nothing_and_leaves_nothing_beh
         with firm_scope(firm), all_firms("test"), firm_scope(firm):
             assert JobStep.objects.get().result == firm.slug
         assert JobStep.objects.get().result == firm.slug
-        # The server's own wall stands where it stood.
+        # Row level security is still in the firm's scope; SQLite has none.
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM jobs_jobstep")
             assert cursor.fetchone()[0] == (1 if connection.vendor == "postgresql" else 2)

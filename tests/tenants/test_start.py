@@ -1,4 +1,4 @@
-"""A database role that row level security does not hold: reported, warned of, refused."""
+"""A database role to which row level security does not apply: reported, warned of, refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ import asyncio, importlib
 async def load(): importlib.import_module("config.asgi")
 asyncio.run(load())
 """
-# Within these, all of them together have started or refused to.
+# In this time all the processes together have started or refused to start.
 START_SECONDS = 300
 DOORS = [
     ["-c", "import config.wsgi"],
@@ -136,7 +136,7 @@ def test_no_web_process_starts_as_a_superuser_where_rls_is_required(superuser: s
         ]
     finally:
         for process in started:
-            # Waits until it is gone.
+            # The end of this block waits until the process has ended.
             with process:
                 process.kill()
     assert [REFUSED in text for text in said] == [True] * len(DOORS), said
