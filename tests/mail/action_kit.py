@@ -1,4 +1,4 @@
-"""Short names for the tests of actions and what takes them back."""
+"""Short names for the tests of actions and undos."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def received(mailbox: Mailbox, *labels: str, **headers: str) -> str:
 
 
 def store(mailbox: Mailbox, arrived: str) -> None:
-    """Store the message, and have nobody judge it: that would hold its thread's lock."""
+    """Store the message, and cancel the job that judges it: that would hold the thread's lock."""
     from jobs.queue import cancel
     from mail.services.syncing.ingest import ingest_message
 
@@ -62,7 +62,7 @@ def current(action: Action | UUID) -> Action:
 
 
 def run(action: Action) -> Any:
-    """Run one attempt of the action's own job; return the job as stored then."""
+    """Run one attempt of the action's own job; return the job as it is stored afterwards."""
     from jobs.testing import run_job
 
     job_id = current(action).job_id

@@ -50,7 +50,7 @@ FAULTS = {
 
 @dataclass
 class World:
-    """A mailbox, and what is known of it; `ids` are Gmail's of the labels that are not its own."""
+    """A mailbox and its model; `ids` are Gmail's ids of people's and Mailroom's labels, by name."""
 
     mailbox: Mailbox
     model: Model = field(default_factory=Model)
@@ -93,7 +93,7 @@ class World:
                 self._wake(which)
             case ("sync",):
                 _sync(self.mailbox)
-                # With a message that was deleted go the actions on it.
+                # The actions on a deleted message are deleted with it.
                 self._read_statuses()
             case _:
                 self._owner_does(step)
@@ -104,7 +104,7 @@ class World:
         assert self._in_gmail() == self.model.labels
 
     def settle(self) -> None:
-        """Finish what is unfinished, and let the store follow; it must equal the mailbox, too."""
+        """Finish what is unfinished, and sync; the stored labels must equal the mailbox's, too."""
         for _ in range(2):
             self.play(("retry", "none"))
         _sync(self.mailbox)
@@ -167,7 +167,7 @@ class World:
             assert labels == found, (asked, labels, found)
 
     def _attempt(self, asked: Asked, fault: str) -> bool:
-        """Say whether it had to wait for others."""
+        """Make one attempt; say whether the action had to wait for others."""
         from mail.services.actions.perform import perform_action
         from mail.services.actions.perform_undo import perform_undo
 
@@ -185,7 +185,8 @@ class World:
         except ActionWaits:
             return True
         except (GmailError, RowGone, ValueError):
-            # What fails the queue tries again; so does a later step. What is gone stays so.
+            # As the queue does, a later step tries a failed action again; a message that is gone
+            # stays gone.
             pass
         finally:
             self.mailbox.simulator.clear_faults()
@@ -244,7 +245,7 @@ class World:
         return changed
 
     def _in_gmail(self) -> dict[str, set[str]]:
-        """Return the names of each message's labels, past the API: it is read after every step."""
+        """Return each message's label names from the simulator's store: faster than by its API."""
         names = {label_id: name for name, label_id in self.ids.items()}
         found: dict[str, set[str]] = {}
         with self.mailbox.simulator._store.read() as connection:
@@ -279,7 +280,7 @@ def _sync(mailbox: Mailbox) -> None:
 
 
 def random_steps(random: Random, count: int) -> Iterator[Step]:
-    """Return steps; what people and Mailroom do to labels is the most frequent."""
+    """Return random steps; changes of labels, by people and by Mailroom, are the most frequent."""
     for _ in range(count):
         which, fault = random.randrange(100), random.choice([*FAULTS, "none", "none"])
         kind = random.randrange(20)

@@ -1,7 +1,7 @@
 """What Mailroom's actions and undos must make of a mailbox that its owner uses meanwhile.
 
-The model keeps who changed which label, in order. So it knows what an undo may take back, and that
-nothing takes back what the owner did.
+The model keeps who changed which label, in order. From that it knows what an undo may take back;
+nothing may take back what the owner did.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-# Who changed a label, which, and when: an action's id, or one of these two.
+# Who changed a label: an action's id, or one of these two.
 OWNER, WAKE = "owner", "wake"
 PROJECTS, SNOOZED = "Projects", "Mailroom/Snoozed"
 ACTIONS: dict[str, dict[str, bool]] = {
@@ -26,23 +26,24 @@ ACTIONS: dict[str, dict[str, bool]] = {
     "restore": {"TRASH": False},
     "snooze": {SNOOZED: True, "INBOX": False},
 }
-# Gmail moves into the trash and out of it as a whole.
+# These move a message into Gmail's trash or out of it, which changes several labels at once.
 MOVES = ("trash", "delete", "restore")
 
 
 @dataclass
 class Asked:
-    """An action of ours, as the model knows it; `undo_of` is the one that it takes back."""
+    """An action that was asked for; `undo_of` is the action that an undo takes back."""
 
     pk: UUID
     message: str
     kind: str
     undo_of: Asked | None = None
     status: str = "queued"
-    # Before the first attempt of which nobody knows whether it took effect: labels, length of the log.
+    # The labels and the length of the log before the first attempt that may or may not have taken
+    # effect.
     before: set[str] | None = None
     since: int = 0
-    # What it changed, by label; and for each the place in the log after which others count.
+    # What the action changed, by label.
     effects: dict[str, bool] = field(default_factory=dict)
 
 
@@ -68,10 +69,11 @@ class Model:
     def judge(
         self, asked: Asked, before: set[str], after: set[str], log: int, refused: bool
     ) -> None:
-        """Hold what an attempt did against the model, and keep it."""
+        """Check an attempt's changes against the model, and log them."""
         wanted = self._wanted(asked, before)
         if asked.status != "completed":
-            # Nobody knows whether it took effect; what it did must be a part of what was wanted.
+            # The attempt may or may not have taken effect; its changes must be among the wanted
+            # ones.
             if asked.before is None and not refused:
                 asked.before, asked.since = set(before), log
             wanted = {one: on for one, on in wanted.items() if (one in after) is on}
@@ -93,7 +95,7 @@ class Model:
         }
 
     def _wanted(self, asked: Asked, labels: set[str]) -> dict[str, bool]:
-        """Return the labels that an attempt must change now: none that somebody changed back."""
+        """Return what an attempt must change now, but no label that somebody has changed back."""
         wants = {
             one: on for one, on in self._wants(asked, labels).items() if (one in labels) is not on
         }
@@ -117,14 +119,14 @@ class Model:
         }
         into_trash = wants.get("TRASH") and "INBOX" in labels
         if into_trash and self.changed_since(original, "INBOX"):
-            # It would leave the inbox, where somebody has put it since.
+            # The message would leave the inbox, into which somebody has moved it since.
             del wants["TRASH"]
         elif into_trash:
             wants["INBOX"] = False
         return wants
 
     def changed_since(self, original: Asked, label: str) -> bool:
-        """Say whether anybody has changed the label since; actions and their undos cancel out."""
+        """Say whether the label was changed since; an action and its undo cancel out."""
         entries = [by for one, by in self.log[original.message][original.since :] if one == label]
         if label in original.effects:
             entries = entries[1:]

@@ -1,4 +1,4 @@
-"""An agent with a profile, the model behind it, and what came of its work."""
+"""Short names for the tests of agents: profile, routing, work and results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make_profile(box: Mailbox, **settings: Any) -> AgentProfile:
 
 
 def route_all(box: Mailbox, profile: str = PROFILE) -> None:
-    """Hand every new message to the agent."""
+    """Route every new message to the agent."""
     create_routing_rule(
         box.firm.pk, name="All", match={"all": True}, route="agent", profile=profile
     )

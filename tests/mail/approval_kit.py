@@ -1,4 +1,4 @@
-"""A question that waits, and who may answer it."""
+"""Short names for the tests of approvals: one that waits, and a person who decides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def person(box: Mailbox, role: Role = Role.OPERATOR, name: str = "ada@acme.examp
 
 
 def waiting(box: Mailbox) -> Approval:
-    """Ask whether an answer may be sent."""
+    """Ask for approval of an answer."""
     from mail.services.approvals.approvals import ask_approval
 
     arrived = box.receive()
@@ -32,7 +32,7 @@ def waiting(box: Mailbox) -> Approval:
 
 
 def audited(approval: Approval) -> list[tuple[str, str]]:
-    """Return what the audit log says of the question: operations and actors."""
+    """Return what the audit log says of the approval: operations and actors."""
     return [
         (entry.act, entry.actor_name)
         for entry in stored(AuditEntry)
@@ -41,12 +41,12 @@ def audited(approval: Approval) -> list[tuple[str, str]]:
 
 
 def reread(approval: Approval) -> Approval:
-    """Return the question as it stands in the table."""
+    """Return the approval as it is stored."""
     found: Approval = only(stored(Approval), pk=approval.pk)
     return found
 
 
 def outbound_of(approval: Approval) -> OutboundMessage:
-    """Return the message it is about."""
+    """Return the outbound message that the approval is about."""
     found: OutboundMessage = only(stored(OutboundMessage), pk=approval.outbound_id)
     return found

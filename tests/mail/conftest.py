@@ -37,7 +37,7 @@ def mailbox(firm: Firm, settings: Settings, tmp_path: Path) -> Mailbox:
 def google(
     mailbox: Mailbox, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SimulatorServer]:
-    """Serve the mailbox over HTTP, and let the product take it for Google; nothing is connected."""
+    """Serve the mailbox over HTTP as if it were Google's; no account is connected."""
     monkeypatch.setenv("OAUTHLIB_INSECURE_TRANSPORT", "1")
     with serving(mailbox.simulator) as server:
         settings.GMAIL_BACKEND = "google"
@@ -59,7 +59,7 @@ def connected(mailbox: Mailbox, google: SimulatorServer) -> Mailbox:
     return mailbox
 
 
-# Making an RSA key takes longer than a test.
+# The tests share one RSA key, because making one takes longer than a test.
 signing_key = functools.cache(push._new_key)
 
 
@@ -75,7 +75,7 @@ def pusher(mailbox: Mailbox, settings: Settings, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def one_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the day of the budgets have begun twelve hours ago: none ends while the test runs."""
+    """Begin the budgets' day twelve hours ago, so that it does not end while the test runs."""
     from mail.services.deciding import budget
 
     began_at = timezone.now() - timedelta(hours=12)

@@ -15,13 +15,13 @@ from email.message import EmailMessage
 
 from tests.mail.mail_kit import ANNA, OWNER
 
-# The word that every readable file of the kit says.
+# The word that the text of every readable file here contains.
 WORD = "kohlrabi"
 CLAMD_LIMIT = 100_000
 
 
 def with_attachments(*files: tuple[str, bytes], text: str = "See the files.") -> bytes:
-    """Return a message that carries these files; each is declared as of no particular type."""
+    """Return a message with these files attached, each declared as application/octet-stream."""
     mail = EmailMessage()
     mail["From"], mail["To"], mail["Subject"] = ANNA, OWNER, "Files"
     mail.set_content(text)
@@ -96,7 +96,7 @@ def pptx() -> bytes:
 
 
 def open_document(kind: str = "text", body: str = "", **more: bytes) -> bytes:
-    """Return an OpenDocument file; `body` is XML of its own prefix `text`, `more` are parts by name."""
+    """Return an OpenDocument file; `body` is XML of prefix `text`, `more` are parts by name."""
     said = (
         body
         or f"<text:p>A<text:tab/>{WORD}<text:span> and <text:p>more</text:p></text:span></text:p>"
@@ -117,7 +117,7 @@ def open_document(kind: str = "text", body: str = "", **more: bytes) -> bytes:
 
 
 def docx_with(*changes: tuple[bytes, bytes], **more: bytes) -> bytes:
-    """Return a document of Word with changes of its main part, old and new, and with further parts by name."""
+    """Return a Word document with bytes of its main part replaced, and more parts by name."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(docx())) as known, zipfile.ZipFile(out, "w", 8) as changed:
         for entry in known.infolist():
@@ -145,13 +145,13 @@ def _pdf_of(*objects: bytes) -> bytes:
 
 
 def eicar() -> bytes:
-    """Return the test file that every scanner takes for malware; put together here alone."""
+    """Return the test file that scanners report, split here so that they spare this module."""
     return b"X5O!P%@AP[4\\PZX54(P^)7CC)7}$" + b"EICAR-STANDARD-" + b"ANTIVIRUS-TEST-FILE!$H+H*"
 
 
 @dataclass
 class Clamd:
-    """A server that speaks INSTREAM; `url` is where, `seen` what it was given."""
+    """A server that speaks INSTREAM; `url` is its address, `seen` the streams that it got."""
 
     url: str
     seen: list[bytes] = field(default_factory=list)
@@ -159,7 +159,7 @@ class Clamd:
 
 @contextmanager
 def clamd() -> Iterator[Clamd]:
-    """Serve the protocol on loopback: the test file is infected, large streams are refused."""
+    """Serve the protocol on loopback: report the test file as infected, refuse large streams."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:

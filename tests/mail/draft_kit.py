@@ -41,7 +41,7 @@ def prepared(mailbox: Mailbox) -> Mailbox:
 
 
 def asked(mailbox: Mailbox, text: str = QUESTION, **more: Any) -> str:
-    """Let a question arrive and everything follow; return Gmail's id."""
+    """Let a question arrive, sync, and run what follows; return Gmail's id of the question."""
     more.setdefault("message_id", "<q1@customer.example>")
     arrived = mailbox.receive(letter("Price list", text, **more))
     synced(mailbox)
@@ -112,7 +112,7 @@ def versions() -> list[tuple[str, str, int]]:
 
 
 def finished(job_type: str) -> list[Any]:
-    """Return the results of the jobs of a type that are over, oldest first."""
+    """Return the results of a type's settled jobs, oldest first."""
     return [job.result for job in jobs(job_type, live=False) if job.status not in LIVE]
 
 

@@ -1,4 +1,4 @@
-"""Gmail and Google's OAuth over HTTP, and the way through the consent page without a browser."""
+"""Serves Gmail and Google's OAuth over HTTP, and answers the consent page without a browser."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def serving(simulator: GmailSimulator) -> Iterator[SimulatorServer]:
 
 
 def answer_consent(url: str, address: str, scopes: Sequence[str] = (MODIFY,)) -> dict[str, str]:
-    """Allow the scopes on the consent page; return the parameters that come back."""
+    """Allow the scopes on the consent page; return the parameters of the redirect back."""
     form = {"account": address, "answer": "allow", **dict.fromkeys(scopes, "on")}
     http = httplib2.Http(timeout=10)
     http.follow_redirects = False
@@ -46,7 +46,7 @@ def answer_consent(url: str, address: str, scopes: Sequence[str] = (MODIFY,)) ->
 
 
 def granted(address: str, scopes: Sequence[str] = (MODIFY,)) -> Grant:
-    """Go the whole way and return the grant."""
+    """Ask for consent, allow it, and return the grant."""
     from mail.conf import oauth_client
     from mail.gmail.oauth import exchange_code, request_consent
 

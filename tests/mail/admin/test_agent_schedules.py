@@ -53,7 +53,7 @@ def test_a_schedule_is_made_changed_and_deleted(mailbox: Mailbox) -> None:
     for address in (page(row), reverse(LIST)):
         assert "Morning" in client.get(address).content.decode()
 
-    # Only the zone of one that comes once: its date stays.
+    # If only the time zone of a schedule with a single date changes, the date stays.
     assert submit(client, row, "edit", time_zone="Europe/Vienna").status_code == 302
     assert (now(row).due_at, now(row).time_zone) == (DUE, "Europe/Vienna")
     assert submit(client, row, "edit", cron="0 9 * * MON", enabled="").status_code == 302
@@ -126,7 +126,7 @@ def test_who_may_make_and_see_one(mailbox: Mailbox, other_firm: Firm) -> None:
         assert unseen.get(page(row)).status_code == 404
         for name in ("edit", "remove"):
             assert unseen.get(operation_url(row, name)).status_code == 404
-        # The colleague, who is no admin and has no mailbox, may make none at all.
+        # The colleague, who is no admin and owns no mailbox, may create no schedule at all.
         refused = 403 if unseen is colleague else 400
         assert make(unseen, mailbox, profile.pk, name="Spy").status_code == refused
     assert submit(owner, row, "edit", prompt="Who waits?").status_code == 302

@@ -1,4 +1,4 @@
-"""Connecting a mailbox, the whole way: admin, consent page, token server over HTTP, and back."""
+"""Connecting a mailbox from end to end: admin, consent page, token server over HTTP, and back."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def browser_of(firm: Firm, role: Role = Role.OPERATOR, name: str = "grace") -> C
 
 
 def start(client: Client, account: MailAccount | None = None) -> str:
-    """Ask to be sent to Google, and return where the browser would go."""
+    """Begin to connect a mailbox, and return Google's address to which the browser is sent."""
     if account is None:
         answer = client.post(reverse(CONNECT), {"seen": ""})
     else:
@@ -378,7 +378,7 @@ def test_mail_that_was_deleted_here_is_stored_again_with_the_labels_it_has(
 def test_mail_whose_jobs_ended_with_the_connection_is_read_when_it_is_back(
     connected: Mailbox,
 ) -> None:
-    """Its history was read already: nothing else tells of it."""
+    """No later sync would find the message, because its part of the history was read already."""
     before = connected.receive(letter("Before"))
     with firm_scope(connected.firm):
         MailAccount.objects.update(shared=False)
@@ -403,7 +403,7 @@ def test_mail_whose_jobs_ended_with_the_connection_is_read_when_it_is_back(
 def test_what_was_decided_before_a_disconnection_is_shown_when_it_is_back(
     connected: Mailbox, cut_off: str
 ) -> None:
-    """Its thread is judged already: nothing else asks for its label, or its draft."""
+    """The thread is judged already, so no later verdict would ask for its label or draft."""
     prepared(connected)
     with firm_scope(connected.firm):
         MailAccount.objects.update(shared=False)
@@ -421,12 +421,12 @@ def test_what_was_decided_before_a_disconnection_is_shown_when_it_is_back(
     drain()
     assert state_labels(connected, arrived) - {LabelKey.PARENT} == {LabelKey.OUTBOX}
     assert len(listed(connected)) == 1
-    # What was shown before is as the person has left it.
+    # The thread that was shown before the disconnection is left as the person left it.
     assert state_labels(connected, old) - {LabelKey.PARENT} == set()
 
 
 def run_until(cut_off: str) -> None:
-    """Run the jobs of a question up to the one that puts on its label, drafts, or shows the draft."""
+    """Run a question's jobs, up to the one that labels it, drafts an answer, or shows that."""
     for job_type in ("ingest.gmail", "classify", "action.gmail", "draft"):
         waiting = jobs(job_type)
         if job_type == {"label": "action.gmail", "draft": "draft"}.get(cut_off):
@@ -476,7 +476,7 @@ def test_days_to_keep_are_asked_for(connected: Mailbox) -> None:
     assert now(connected.account).connection == Connection.CONNECTED
 
 
-# What stays of a mailbox whose mail is deleted: settings, permissions, what calls have cost.
+# Tables whose rows stay when a mailbox's mail is deleted: settings, permissions, costs of calls.
 KEPT = {
     "AgentSchedule", "Contact", "ContentGrant", "Direction", "LLMCall", "MailCredential", "MailLabel",
     "ReplySettings", "ReplyStyle", "ReplyTemplate", "RoutingRule", "Rule",
@@ -509,7 +509,7 @@ def test_each_table_of_a_mailbox_is_either_emptied_or_kept() -> None:
         for model in apps.get_app_config("mail").get_models()
         if "account" in {field.name for field in model._meta.get_fields()}
     }
-    # It goes with its message.
+    # A row of the index is deleted with its message.
     emptied = {model.__name__ for model in CONTENT} | {"MessageIndex"}
     assert of_mailboxes <= emptied | KEPT
     assert not emptied & KEPT
@@ -571,5 +571,6 @@ def test_a_mailbox_that_was_given_up_for_long_has_no_old_mail_labelled_when_it_i
     connect(client, account=account)
     account = only(stored(MailAccount), address=NEW)
     assert (account.connection, account.mode) == ("connected", "active")
-    # One that only had to be granted again misses nothing that arrived meanwhile.
+    # A mailbox that only needed a new grant keeps its `active_since`, so it misses no mail that
+    # arrived meanwhile.
     assert (account.active_since > long_ago) is labelled_anew

@@ -1,4 +1,4 @@
-"""The field by which a mailbox is chosen: which it offers, and which it takes."""
+"""The form field that chooses a mailbox: which mailboxes it offers, and which it accepts."""
 
 from __future__ import annotations
 

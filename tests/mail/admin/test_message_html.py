@@ -1,4 +1,4 @@
-"""A mail as its sender formatted it: for its readers, in a frame where nothing acts."""
+"""A mail's HTML is shown to its readers, in a frame in which no script or form works."""
 
 from __future__ import annotations
 

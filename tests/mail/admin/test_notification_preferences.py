@@ -1,4 +1,4 @@
-"""Notification preferences in the admin: made and changed by their person, reset by an admin too."""
+"""Notification preferences in the admin: their person changes them, an admin may reset them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_preferences_are_made_changed_and_reset(firm: Firm) -> None:
     assert submit(client, row, "edit", digest_at="07:30").status_code == 302
     for address in (page(row), reverse(LIST)):
         assert "Daily at 07:30" in client.get(address).content.decode()
-    # Nothing entered for the webhook: the one that is stored.
+    # If nothing is entered for the webhook, the stored one stays.
     assert submit(client, row, "edit", quiet_from="", quiet_until="").status_code == 302
     row = now(row)
     assert (row.quiet_from, bool(row.discord_webhook), row.digest_at) == (None, True, time(7, 30))

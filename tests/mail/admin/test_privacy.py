@@ -1,4 +1,4 @@
-"""What a mailbox's mail says is for its owner and those granted it; break-glass leaves a trace."""
+"""Only a mailbox's owner and people with a content grant read its mail; break-glass is audited."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MODELS = [MailThread, Message, Decision, Action, MailEvent]
 
 
 class Person:
-    """Somebody of the firm, in a browser."""
+    """A member of the firm who is signed in to the admin."""
 
     def __init__(self, mailbox: Mailbox, name: str, role: Role = Role.VIEWER, **more: Any) -> None:
         self.user = UserFactory(
@@ -46,7 +46,7 @@ class Person:
         self.client.force_login(self.user)
 
     def sees(self) -> set[str]:
-        """Return the pages and lists on which the canary stands."""
+        """Return the pages and lists that show the canary."""
         found = set()
         for model in MODELS:
             name = f"admin:mail_{model._meta.model_name}"
@@ -64,7 +64,7 @@ class Person:
 
 @pytest.fixture
 def private(mailbox: Mailbox) -> Mailbox:
-    """Return a mailbox with an owner and a mail that says the canary everywhere."""
+    """Return a mailbox with an owner and a mail that has the canary in its subject and text."""
     mailbox.receive(letter(f"{CANARY} order", f"Could you send me one {CANARY}, please?"))
     fill(mailbox, 0)
     with firm_scope(mailbox.firm):

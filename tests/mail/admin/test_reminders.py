@@ -48,13 +48,13 @@ def test_a_reminder_is_made_changed_canceled_and_deleted(firm: Firm) -> None:
         assert "Call Anna" in client.get(address).content.decode()
     assert "&#x27;active&#x27;" not in client.get(page(row)).content.decode()
 
-    # The date in the form is the old one: the new timetable makes its own.
+    # The form still has the old date; the new timetable computes its own.
     assert submit(client, row, "edit", cron="0 9 * * MON", title="Call").status_code == 302
     row = now(row)
     assert (row.title, row.body, row.cron) == ("Call", "About the offer", "0 9 * * MON")
     assert row.due_at < DUE
     assert "At 09:00 on Monday" in client.get(page(row)).content.decode()
-    # A page from before would undo what was done meanwhile.
+    # A page that was opened before the change would overwrite it, so it is refused.
     stale = {"title": "b", "time_zone": "UTC", "seen": "before"}
     assert client.post(operation_url(row, "edit"), stale).status_code == 409
 

@@ -33,7 +33,7 @@ FORM: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def paid(mailbox: Mailbox) -> None:
-    """Have the label that the rules name."""
+    """Store the label that the rules name."""
     with firm_scope(mailbox.firm):
         MailLabel.objects.create(account=mailbox.account, gmail_label_id="Label_7", name="Paid")
 

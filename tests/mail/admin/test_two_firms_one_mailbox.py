@@ -40,7 +40,7 @@ def modes_of_both(firm: Firm, other_firm: Firm) -> tuple[str, str]:
 
 @pytest.fixture(autouse=True)
 def connected(google: SimulatorServer, firm: Firm, other_firm: Firm) -> Client:
-    """Return the browser of the owner in the other firm."""
+    """Connect the mailbox in both firms; return the browser of its owner in the other firm."""
     google.simulator.add_alias(NEW, "grace@other.example")
     owner, others = browser_of(firm), browser_of(other_firm)
     connect(owner)
@@ -70,7 +70,7 @@ def test_who_connects_it_again_finds_it_switched_on_elsewhere(firm: Firm, other_
 
 
 def activate(account: MailAccount) -> None:
-    """Switch it on, on a thread of its own."""
+    """Make the mailbox active, on a thread with its own connection."""
     try:
         modes.activate(account)
     finally:
@@ -108,7 +108,7 @@ def test_of_two_who_switch_it_on_at_once_one_does(firm: Firm, other_firm: Firm) 
 def test_of_two_who_switch_it_on_in_the_same_moment_one_does(
     connected: Client, firm: Firm, other_firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each has locked its own row: none may wait then for the row of the other."""
+    """Each has locked its own row, and would deadlock if it then waited for the other's row."""
     owner = browser_of(firm, Role.ADMIN, name="ada")
     both_are_there = Barrier(2, timeout=1)
     may = MailAccountAdmin.may

@@ -1,4 +1,4 @@
-"""Undo in the admin: a page that asks, and a POST that asks for the undo once."""
+"""Undo in the admin: a page for confirmation, and a POST that asks for the undo once."""
 
 from __future__ import annotations
 

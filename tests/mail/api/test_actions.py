@@ -25,7 +25,7 @@ ROOT = "/api/v1/mail/actions/"
 
 
 class Api:
-    """Somebody of a firm, by API key."""
+    """A member of a firm who sends requests with an API key."""
 
     def __init__(self, firm: Firm, role: Role) -> None:
         from tests.jobs.api.conftest import key_for
@@ -129,7 +129,7 @@ def test_what_cannot_be_undone_is_said_before_and_refused_after(mailbox: Mailbox
 
 
 def test_nothing_is_undone_in_a_disconnected_mailbox(mailbox: Mailbox) -> None:
-    """Its job would only end canceled."""
+    """The undo's job could only end canceled."""
     action = done(mailbox, received(mailbox), "archive")
     disconnect_account(mailbox.account, keep_days=30)
     api = Api(mailbox.firm, Role.OPERATOR)

@@ -1,4 +1,4 @@
-"""Agents' schedules over REST: made, changed and deleted by who may; bad input names its field."""
+"""Agents' schedules over REST: who may make, change and delete them; bad input names its field."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DUE = "2099-05-04T09:00:00.000Z"
 
 
 class Api(RulesApi):
-    """Somebody of a firm, by API key."""
+    """A member of a firm who sends requests with an API key."""
 
     root = "/api/v1/mail/agent-schedules/"
 
@@ -58,7 +58,7 @@ def test_a_schedule_from_its_making_to_its_end(mailbox: Mailbox) -> None:
 
     once = api.send(path, method="patch", cron=None, due_at=DUE).json()
     assert (once["cron"], once["due_at"]) == (None, DUE)
-    # The zone of one that comes once: its date stays.
+    # If only the time zone of a schedule with a single date changes, the date stays.
     moved = api.send(path, method="patch", time_zone="UTC", reason="moved")
     assert moved.status_code == 200, moved.content
     assert (moved.json()["due_at"], moved.json()["time_zone"]) == (DUE, "UTC")

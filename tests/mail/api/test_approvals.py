@@ -1,4 +1,4 @@
-"""Approvals over REST: listed without mail for who may not read it, decided once."""
+"""Approvals over REST: listed without mail for callers who may not read it, decided once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = "/api/v1/mail/approvals/"
 
 
 class Api:
-    """Somebody of a firm, by API key."""
+    """A member of a firm who sends requests with an API key."""
 
     def __init__(self, box: Mailbox, role: Role, user: Any = None) -> None:
         from tests.factories.tenants import new_member

@@ -85,7 +85,7 @@ def test_another_firm_finds_no_request(mailbox: Mailbox, other_firm: Firm) -> No
         ({"kind": "firm_export"}, "reason"),
         ({"kind": "gdpr_export", "reason": "x"}, "subject"),
         ({"kind": "erase_subject", "reason": "x", "subject": "ann"}, "subject"),
-        # Whoever names a person wants theirs, not everybody's.
+        # A caller who names a person wants that person's data, not the whole firm's.
         ({"kind": "firm_export", "reason": "x", "subject": "ann@x.example"}, "subject"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Decisions over REST: what was decided for the firm, why for readers of the mailbox alone."""
+"""Decisions over REST: the firm sees what was decided, only readers of the mailbox see why."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OF_A_ROW = [
 
 
 class Api:
-    """Somebody of a firm, by API key."""
+    """A member of a firm who sends requests with an API key."""
 
     def __init__(self, firm: Firm, role: Role = Role.VIEWER, user: Any = None) -> None:
         self.user = user or new_member(firm, role, "")
@@ -78,7 +78,7 @@ def messages(mailbox: Mailbox) -> list[Message]:
 
 
 def close(mailbox: Mailbox, owner: Any = None) -> None:
-    """Leave the mailbox to its owner, or to nobody."""
+    """Make the mailbox private, for this owner or for nobody."""
     with firm_scope(mailbox.firm):
         MailAccount.objects.update(shared=False, owner=owner)
 
@@ -171,7 +171,7 @@ def test_pages_hold_still_while_decisions_are_made(
 def test_a_longer_list_costs_no_more_queries(
     mailbox: Mailbox, messages: list[Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The first request of a minute forgets old callers, which is a statement more.
+    # The first request of a minute deletes old throttle counters, which is one statement more.
     at(monkeypatch, 30)
     api = Api(mailbox.firm)
 

@@ -1,4 +1,4 @@
-"""Directions over REST and in the admin: made, changed, deleted, by who may."""
+"""Directions over REST and in the admin: who may make, change and delete them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-11", "
 
 
 class Api(RulesApi):
-    """Somebody of a firm, by API key."""
+    """A member of a firm who sends requests with an API key."""
 
     root = "/api/v1/mail/directions/"
 

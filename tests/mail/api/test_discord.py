@@ -30,7 +30,7 @@ ADA = "81384788765712384"
 
 
 class Channel:
-    """What was posted to a Discord of the test's own, and what it answers."""
+    """A Discord of the test's own: what was posted to it, and what it answers."""
 
     def __init__(self) -> None:
         self.posted: list[dict[str, Any]] = []
@@ -41,7 +41,7 @@ class Channel:
 
 @pytest.fixture
 def channel(settings: Settings) -> Iterator[Channel]:
-    """Serve a webhook on this machine, and tell the product of it."""
+    """Serve a webhook on this machine, and configure the service to post to it."""
     taken = Channel()
 
     class Handler(http.server.BaseHTTPRequestHandler):

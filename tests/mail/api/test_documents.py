@@ -1,4 +1,4 @@
-"""Documents over REST and in the admin: that they are there is for the firm, what they say for readers."""
+"""Documents over REST and in the admin: the firm sees that they exist, readers see their text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = "/api/v1/mail/documents/"
 
 @pytest.fixture
 def box(mailbox: Mailbox) -> Mailbox:
-    """Return a mailbox with a message of which one attachment was read, one was not."""
+    """Return a mailbox with a message, of whose attachments one was read and others were not."""
     without_drafts(mailbox)
     read = pdf(f"BT /F1 12 Tf ({SAYS}) Tj ET".encode())
     mailbox.receive(with_attachments((NAME, read), ("cut.pdf", read[:150]), ("a.exe", b"MZ")))

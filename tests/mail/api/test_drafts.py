@@ -19,7 +19,7 @@ ROOT = "/api/v1/mail/drafts/"
 
 
 class Api:
-    """Somebody of a firm, by API key."""
+    """A member of a firm who sends requests with an API key."""
 
     def __init__(self, firm: Firm, role: Role) -> None:
         from tests.jobs.api.conftest import key_for

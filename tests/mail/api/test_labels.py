@@ -1,4 +1,4 @@
-"""Labels over REST and in the admin: described by people, seen by who may read the mail."""
+"""Labels over REST and in the admin: described by people, seen by readers of the mailbox."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Api:
         self.keys: dict[tuple[int, Role], str] = {}
 
     def __call__(self, firm: Firm, role: Role, method: str, path: str, body: Any = None) -> Any:
-        """Send one request as somebody of the firm."""
+        """Send one request as a member of the firm."""
         from tests.jobs.api.conftest import key_for
 
         if (firm.pk, role) not in self.keys:

@@ -1,4 +1,4 @@
-"""Messages and threads over REST: metadata for the firm, what they say for readers alone."""
+"""Messages and threads over REST: the firm sees metadata, only readers see the content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CANARY = "Aubergine"
 
 
 class Api:
-    """Somebody of a firm, by API key."""
+    """A member of a firm who sends requests with an API key."""
 
     def __init__(self, firm: Firm, role: Role) -> None:
         from tests.jobs.api.conftest import key_for
@@ -43,7 +43,7 @@ class Api:
 
 @pytest.fixture
 def box(mailbox: Mailbox) -> Mailbox:
-    """Return a mailbox with a classified message that says the canary everywhere."""
+    """Return a mailbox with a classified message that has the canary in its subject and text."""
     mailbox.receive(
         letter(f"{CANARY} prices", f"Could you send me the price of one {CANARY}, please?")
     )
@@ -54,7 +54,7 @@ def box(mailbox: Mailbox) -> Mailbox:
 
 
 def close(mailbox: Mailbox) -> None:
-    """Leave the mailbox to an owner: nobody."""
+    """Make the mailbox private, with no owner."""
     with firm_scope(mailbox.firm):
         MailAccount.objects.update(shared=False)
 
@@ -122,7 +122,7 @@ def test_the_timeline_tells_what_happened(box: Mailbox) -> None:
     kinds = {entry["kind"] for entry in entries}
     assert {"event", "decision", "action", "job"} <= kinds
     actions = [entry for entry in entries if entry["kind"] == "action"]
-    # The label of its category; then it gives way to that of the draft, by two actions.
+    # One action adds the category's label; two more replace it by the draft's label.
     assert [(one["status"], one["undoable"]) for one in actions] == [("completed", True)] * 3
 
 

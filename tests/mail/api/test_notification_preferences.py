@@ -1,4 +1,4 @@
-"""Notification preferences over REST: made, changed and reset, each by who may."""
+"""Notification preferences over REST: who may make, change and reset them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NIGHT = {"time_zone": "Europe/Vienna", "quiet_from": "22:00", "quiet_until": "07
 
 
 class Api(RulesApi):
-    """Somebody of a firm, by API key."""
+    """A member of a firm who sends requests with an API key."""
 
     root = "/api/v1/mail/notification-preferences/"
 
@@ -53,7 +53,7 @@ def test_preferences_from_their_making_to_their_end(firm: Firm) -> None:
     changed = api.send(
         path, method="patch", email=False, quiet_from=None, quiet_until=None, reason="on call"
     ).json()
-    # What is not named stays, the webhook too.
+    # Settings that are left out stay, the webhook too.
     assert (changed["email"], changed["quiet_from"], changed["discord"]) == (False, None, True)
     assert changed["time_zone"] == "Europe/Vienna"
     assert api.send(path, method="patch", discord_webhook="").json()["discord"] is False

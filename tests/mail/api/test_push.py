@@ -1,4 +1,4 @@
-"""The webhook that Pub/Sub pushes to: whose pushes it takes, and the one sync each leads to."""
+"""The webhook for Pub/Sub: which pushes it accepts, and the one sync that each of them causes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("M-05")]
 
 
 def syncs() -> list[str]:
-    """Return the status of each sync that is live."""
+    """Return the status of each live sync."""
     return [job.status for job in jobs() if job.job_type in ("sync", "history.sync.gmail")]
 
 
@@ -54,7 +54,7 @@ def test_a_sync_that_waits_for_its_next_attempt_is_the_pending_one(
 ) -> None:
     with firm_scope(mailbox.firm):
         first = request_sync(mailbox.account)
-        # As after a failed attempt, which had begun to read.
+        # The state after a failed attempt that had begun to read the history.
         MailAccount.objects.filter(pk=mailbox.account.pk).update(sync_generation=1)
     change(first.job_id, attempts=1)
     pusher.push(OWNER, 1500)
@@ -135,12 +135,13 @@ def test_a_mailbox_that_cannot_be_read_is_left_alone(
         {"email": "other@project.iam.example"},
         {"email_verified": False},
         {"email_verified": "true"},
-        # Over for long, and not begun for long: the suite runs for minutes after this line.
+        # Times that are long past or far ahead, because the test runs minutes after this line is
+        # read.
         {"exp": 1_000_000_000},
         {"iat": 10_000_000_000},
         {"exp": "soon"},
     ],
-    # Without the times: every process of the suite must see the same names.
+    # Ids without the times, because every process of the suite must see the same names.
     ids=" ".join,
 )
 def test_a_token_that_is_not_for_us_is_refused(
@@ -153,7 +154,7 @@ def test_a_token_that_is_not_for_us_is_refused(
 
 
 def forged(pusher: Pusher, *, key_id: str | None = None) -> str:
-    """Return a token signed with a key that is not Google's, under the id of one that is."""
+    """Return a token signed with a key that is not Google's, under the id of a key of Google's."""
     claims = jwt.decode(pusher.token(), verify=False)
     known = jwt.decode_header(pusher.token())["kid"]
     signer = crypt.RSASigner.from_string(_new_key()[1], key_id or known)

@@ -1,4 +1,4 @@
-"""Reminders over REST: whose they are, what is refused, and what is kept about each act."""
+"""Reminders over REST: whose they are, what is refused, and what the audit log keeps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DATES = "give either a cron expression or an interval"
 
 
 class Api(RulesApi):
-    """Somebody of a firm, by API key."""
+    """A member of a firm who sends requests with an API key."""
 
     root = "/api/v1/mail/reminders/"
 
@@ -56,7 +56,7 @@ def test_a_reminder_from_its_making_to_its_end(firm: Firm) -> None:
         "reminder.create", "reminder.change", "reminder.cancel", "reminder.delete",
     ]  # fmt: skip
     assert entries[1].reason == "holiday"
-    # What it says is its person's alone.
+    # Only the reminder's person sees its text, so the audit log has none of it.
     assert "Anna" not in str([(entry.before, entry.after) for entry in entries])
 
 

@@ -27,7 +27,7 @@ INVOICES: dict[str, Any] = {
 
 
 class Api:
-    """Somebody of a firm, by API key."""
+    """A member of a firm who sends requests with an API key."""
 
     root = ROOT
 

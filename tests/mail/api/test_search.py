@@ -1,4 +1,4 @@
-"""Search over REST finds what the asker may read: nothing of another firm, or a closed mailbox."""
+"""Search over REST finds only mail that the caller may read, in any firm or private mailbox."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def filled(box: Mailbox, subject: str) -> Mailbox:
 
 
 def hits(api: Api, words: str, **query: object) -> set[str]:
-    """Return the subjects of what a search finds; null for one that the asker may not read."""
+    """Return the subjects that a search finds; null for a message that the caller may not read."""
     answer = api.get("messages/", q=words, **query)
     assert answer.status_code == 200, answer.content
     assert answer.json()["next"] is None
@@ -55,7 +55,7 @@ def test_a_hit_in_each_of_two_firms_and_in_a_closed_mailbox(
         assert hits(member, words) == {"Shared"}
         assert hits(owner, words) == {"Shared", "Closed"}
         assert hits(stranger, words) == {"Theirs"}
-    # Nor does a filter beside it reach further, or the word of a subject.
+    # Neither a filter beside the words nor a word of a subject reaches further.
     assert hits(member, "aubergine", account_id=closed.account.pk) == set()
     assert hits(stranger, "aubergine", account_id=shared.account.pk) == set()
     assert hits(member, "closed") == hits(member, "theirs") == set()

@@ -1,4 +1,4 @@
-"""clamd is asked over a socket: what it says, and what it does not take."""
+"""Scans by clamd over a socket: its verdicts, and streams that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files are read in a process of its own: what each says, and how each hostile one ends by name."""
+"""Files are read in a separate process: the text of good ones, the reason for each hostile one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ READABLE: dict[str, tuple[Kind, Callable[[], bytes]]] = {
     "html named text": (Kind.TEXT, f"<!DOCTYPE html><b>{WORD}".encode),
     "utf-16": (Kind.TEXT, lambda: WORD.encode("utf-16")),
 }
-# Of a document in Word: a paragraph takes more memory than its few bytes say.
+# In a Word document: a paragraph of few bytes takes much memory.
 EMPTY_PARAGRAPHS = 20 * 2**20
 HOSTILE: dict[str, tuple[Kind, Callable[[], bytes], Unread]] = {
     "program named pdf": (Kind.PDF, lambda: b"MZ" + bytes(500), Unread.WRONG_TYPE),
@@ -206,7 +206,7 @@ def test_the_process_has_limits_and_nothing_secret(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if "bomb" in name])
 def test_a_bomb_takes_no_more_memory_than_it_may(name: str, tmp_path: Path) -> None:
-    """A worker has it read that is small itself: a process's peak begins with its parent's."""
+    """A small process starts the reader, whose peak memory begins with that of its parent."""
     kind, make, reason = HOSTILE[name]
     (tmp_path / "file").write_bytes(make())
     worker = (

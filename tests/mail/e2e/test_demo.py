@@ -19,7 +19,7 @@ from tests.mail.mail_kit import OWNER, letter
 from tests.support.databases import sqlite_only
 from tests.support.paths import ROOT
 
-# Nothing configured is SQLite.
+# Without configuration, the database is SQLite.
 pytestmark = [pytest.mark.processes, sqlite_only, pytest.mark.django_db]
 
 CONFIGURED = ("DATABASE_URL", "GMAIL_BACKEND", "SYNC_FULL_DAYS")
@@ -87,7 +87,7 @@ def test_the_demo_shows_every_category_and_repeats_nothing(var_dir: Path) -> Non
     for what in ("messages", "threads", "decisions", "actions", "approvals_waiting"):
         assert second[what] == first[what]
     assert second["dead_letters"] == 0
-    # One backfill and one sync, which find nothing to do.
+    # The second run adds one backfill and one sync, which find nothing to do.
     assert second["jobs"]["completed"] == first["jobs"]["completed"] + 2
 
 
@@ -99,7 +99,7 @@ def test_the_demo_reads_ones_own_mail(var_dir: Path, tmp_path: Path) -> None:
     (folder / "bad.txt").write_text("no mail")
     finished = manage(var_dir, "demo", "--mail", str(folder))
     assert finished.returncode == 0, finished.stderr
-    # Nobody said whose mail it is: the address it was sent to.
+    # The owner was not given, so the demo takes the address that the mail was sent to.
     assert OWNER in finished.stdout
     assert "bad.txt" in finished.stderr
     assert "Where to look next" in finished.stdout

@@ -40,17 +40,17 @@ pytestmark = [
     pytest.mark.processes,
 ]
 
-# Also the threads of a worker: so many mails are on their way when it is killed.
+# Also the worker's threads, so this many mails are on their way when the worker is killed.
 EACH = 3
 DELIVERY = "reminder_delivery"
 READER = b"mail.documents.child"
-# A machine that does something else beside is slow.
+# A long time, because the machine may be busy with other work.
 WAIT_SECONDS = 300
-# Long enough to be met while it is read.
+# Reading this takes long enough for the test to find the reader at work.
 LONG_PDF = pdf(f"BT /F1 12 Tf ({WORD}) Tj ".encode() + b"(a) Tj " * 100_000 + b"ET")
 EMPTY_PARAGRAPHS = 5 * 2**20
 
-# Messages in `make chaos`, and the workers that are killed amid them.
+# The messages in `make chaos`, and how many workers are killed while they send these.
 MESSAGES, KILLS = 60, 6
 
 Start = Callable[..., WorkerProcess]
@@ -78,7 +78,7 @@ def post(tmp_path: Path) -> PostOffice:
 
 
 def make_due(firm: Firm, person: object, titles: list[str]) -> None:
-    """Have these reminders fall due a minute ago, and enqueue them."""
+    """Store reminders that were due a minute ago, and enqueue their deliveries."""
     for title in titles:
         create_reminder(
             firm.pk,
@@ -99,7 +99,7 @@ def make_due(firm: Firm, person: object, titles: list[str]) -> None:
 def test_a_worker_is_killed_while_it_delivers_reminders(
     firm: Firm, post: PostOffice, start: Start, where: str
 ) -> None:
-    """Each is delivered once; of those whose delivery nobody can tell, the same mail comes again."""
+    """Each reminder is delivered once; if nobody can tell whether it was, the mail is repeated."""
     person = new_member(firm, Role.VIEWER)
     first = start()
     make_due(firm, person, [f"first {number}" for number in range(EACH)])
@@ -107,7 +107,8 @@ def test_a_worker_is_killed_while_it_delivers_reminders(
     first.tell(signal.SIGTERM)
     assert first.wait_for_exit(WAIT_SECONDS) == 0
     post.stop(where)
-    # It has run no delivery yet: a thread takes two quick ones as one batch, and both count as begun.
+    # This worker has run no delivery yet. Otherwise a thread could take two quick ones as its
+    # batch, and both would count as begun.
     killed = start()
     make_due(firm, person, [f"second {number}" for number in range(2 * EACH)])
     wait_until(lambda: len(post.waiting) == EACH, "mails on their way")
@@ -120,7 +121,7 @@ def test_a_worker_is_killed_while_it_delivers_reminders(
     subjects: dict[str, set[str]] = {}
     for message_id, subject in post.taken:
         subjects.setdefault(subject.removeprefix("[Mailroom] Reminder: "), set()).add(message_id)
-    # However often a reminder was sent, it was as one and the same mail.
+    # However often a reminder was sent, each mail of it had the same Message-ID.
     assert sorted(subjects) == sorted(one.title for one in stored(Reminder))
     assert {len(ids) for ids in subjects.values()} == {1}
     times = Counter(message_id for message_id, _ in post.taken)
@@ -157,7 +158,8 @@ def test_workers_are_killed_while_they_send(mailbox: Mailbox, start: Start, chao
         worker.kill()
     start()
     wait_until(lambda: not jobs("outbound.send"), "all messages", timeout=2 * WAIT_SECONDS)
-    # Of three workers that died with a message nobody knows whether it was the message.
+    # A message may need a look if three workers died with it, because nobody knows whether the
+    # message caused that.
     sweep_actions()
     assert len(stored(OutboundMessage)) == len(messages)
     assert check_sent_once(mailbox) <= 1 / MESSAGES
@@ -166,7 +168,7 @@ def test_workers_are_killed_while_they_send(mailbox: Mailbox, start: Start, chao
 
 
 def freeze_reader(worker: WorkerProcess) -> Path:
-    """Stop the process in which the worker has the long document read, once it is there."""
+    """Wait for the process that reads the long document for the worker, and freeze it."""
     reader = wait_until(lambda: _reader_of_long(worker), "a reader", timeout=WAIT_SECONDS)
     os.kill(int(reader.name), signal.SIGSTOP)
     return reader
@@ -177,9 +179,9 @@ def _reader_of_long(worker: WorkerProcess) -> Path | None:
         with suppress(OSError):
             stat = (process / "stat").read_text("ascii", "replace").rpartition(")")[2].split()
             is_reader = READER in (process / "cmdline").read_bytes()
-            # Its standard input is the file.
+            # The reader's standard input is the file.
             is_long = (process / "fd" / "0").stat().st_size == len(LONG_PDF)
-            # Its limits are set once it would end with its parent.
+            # The reader sets its limits after it has arranged to end with its parent.
             limits = (process / "limits").read_text("ascii")
             is_ready = re.search(r"Max file size +0 ", limits) is not None
             if int(stat[3]) == worker.session and is_reader and is_long and is_ready:
@@ -226,9 +228,9 @@ def test_a_hostile_document_harms_nobody_beside_it(
     )
     bomb = docx_with((b"<w:body>", b"<w:body>" + b"<w:p/>" * EMPTY_PARAGRAPHS))
     attach(mailbox, ("endless.pdf", LONG_PDF), ("bomb.docx", bomb))
-    # Time enough for all the others on any machine.
+    # DOCUMENT_SECONDS is long enough for all the other jobs to finish first, on any machine.
     worker = start(DOCUMENT_SECONDS=str(WAIT_SECONDS), DOCUMENT_MEMORY_MB="256")
-    # It gets no further.
+    # The frozen reader gets no further.
     reader = freeze_reader(worker)
 
     attach(neighbour, ("prices.docx", docx()))
@@ -239,7 +241,7 @@ def test_a_hostile_document_harms_nobody_beside_it(
         timeout=WAIT_SECONDS,
     )
     assert reader.exists()
-    # Its time is over, says the alarm that it has set.
+    # Send the reader the alarm that it has set for the end of its time.
     for number in (signal.SIGALRM, signal.SIGCONT):
         os.kill(int(reader.name), number)
     wait_until(lambda: not jobs(), "the end of the hostile documents", timeout=WAIT_SECONDS)
@@ -250,7 +252,7 @@ def test_a_hostile_document_harms_nobody_beside_it(
         (mailbox.firm.pk, "unreadable", "memory"),
         (other_firm.pk, "read", ""),
     }
-    # In the one worker, which lives, and each at its first attempt.
+    # One worker ran all jobs, each in its first attempt, and is alive.
     assert worker.alive
     assert len(worker.events("worker.started")) == 1
     over = jobs(live=False)

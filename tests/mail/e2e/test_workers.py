@@ -31,14 +31,15 @@ def test_two_workers_bring_a_mailbox_to_rest(
     whole_service = {"DJANGO_SETTINGS_MODULE": "config.settings", "VAR_DIR": str(tmp_path)}
     workers = [fleet.start("--burst", **whole_service) for _ in range(2)]
     assert [worker.wait_for_exit(300) for worker in workers] == [0, 0]
-    # What waits some seconds for an earlier action on its message is nothing that a burst waits for.
+    # A burst does not wait for an action that is snoozed for seconds because of an earlier action
+    # on its message, so another worker runs those.
     fleet.start("--no-scheduler", **whole_service)
     wait_until(lambda: not jobs(), "a mailbox at rest")
 
     assert {job.status for job in jobs(live=False)} == {"completed"}
     messages, decisions = stored(Message), stored(Decision)
     assert len(messages) == imported
-    # One verdict to a thread, but for threads of only the owner's.
+    # Each thread has a verdict, except threads with messages of the owner's only.
     answered_for = {message.thread_id for message in messages if not message.outgoing}
     judged = {thread.pk for thread in stored(MailThread) if thread.classification}
     assert judged == answered_for

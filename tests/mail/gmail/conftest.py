@@ -1,4 +1,4 @@
-"""A simulator in a temporary file, and Google's client and ours upon it."""
+"""A simulator in a temporary file, and Google's client and ours that use it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ ADDRESS = "ada@harbour.example"
 
 
 class CheckedHttp(SimulatorHttp):
-    """Holds every successful answer against the discovery document's schema."""
+    """Checks every successful answer against the discovery document's schema."""
 
     def __init__(self, simulator: GmailSimulator, address: str = ADDRESS) -> None:
         super().__init__(simulator, address)
@@ -68,5 +68,5 @@ def letter(
 
 
 def encoded(raw: bytes) -> str:
-    """Return bytes as Gmail's request bodies carry them."""
+    """Return the bytes in the encoding of Gmail's request bodies."""
     return base64.urlsafe_b64encode(raw).decode()

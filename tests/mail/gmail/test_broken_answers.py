@@ -1,4 +1,4 @@
-"""Answers that say 200 and are none: an empty body, a page of HTML, JSON that was cut off."""
+"""Answers with status 200 and no usable body: empty, a page of HTML, JSON that was cut off."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_what_is_no_answer_is_not_taken_for_an_empty_one(call, content):
         call(gmail)
 
     assert raised.value.reason == "unreadable_answer"
-    # Somebody did answer, and at once.
+    # An unreadable answer is an answer: the exchange did not time out.
     assert gmail.exchange.is_answered
 
 

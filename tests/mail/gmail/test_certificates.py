@@ -1,4 +1,4 @@
-"""Google's certificates: fetched when needed, and not because somebody made up a key id."""
+"""Google's certificates: fetched when needed, but not for every made-up key id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.req("M-05")
 
 
 class Google:
-    """Counts how often it is asked."""
+    """Counts how often the certificates are fetched."""
 
     def __init__(self) -> None:
         self.now = 0.0

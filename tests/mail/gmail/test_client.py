@@ -1,4 +1,4 @@
-"""GmailClient: the product's door, driven against the simulator."""
+"""GmailClient, the product's client of Gmail, run against the simulator."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.req("M-03")
 
 
 def _work(store: Path, name: str, shared: str) -> list[str]:
-    """Import mail and change labels as one of several at once; return the new ids."""
+    """Import mail and change labels in one of several processes or threads; return the new ids."""
     simulator, gmail = GmailSimulator(store), simulator_client(ADDRESS, store)
     ids = []
     for number in range(25):

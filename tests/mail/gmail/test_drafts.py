@@ -1,4 +1,4 @@
-"""drafts.*: a steady draft id over changing messages."""
+"""drafts.*: a draft keeps its id while its message's id changes."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_a_daily_limit_lasts_until_pacific_midnight():
             "invalid_client",
         ),
         (RefreshError("no refresh token"), errors.GmailAuthExpired, "RefreshError"),
-        # A page, of a proxy's, that only has the word in it: nobody withdrew anything.
+        # A proxy's page that only contains the word: no consent was withdrawn.
         (
             RefreshError("<p>invalid_grant? See our help</p>"),
             errors.GmailAuthExpired,
@@ -153,7 +153,7 @@ def test_an_answer_that_is_not_gmails_is_still_translated(content):
 )
 @pytest.mark.parametrize("status", [302, 304, 400, 403, 404, 407, 409, 410])
 def test_a_refusal_that_is_not_gmails_says_nothing_of_the_mailbox(status, content):
-    """A page of a proxy's: the message is not gone for that, nor is anything forbidden."""
+    """A proxy's error page does not mean that the message is gone or anything is forbidden."""
     response = httplib2.Response({})
     response.status = status
 

@@ -1,4 +1,4 @@
-"""Ordered faults: they meet the requests they were ordered for, in any process, so many times."""
+"""Ordered faults hit the requests they were ordered for, in any process, as often as ordered."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_gmail_says_is_in_no_traceback(gmail, simulator):
     with pytest.raises(errors.GmailBadRequest) as raised:
         gmail.list_messages(f"subject:{word}")
 
-    # For a debugger it is there.
+    # The original error stays reachable for a debugger, but is not in the traceback.
     assert isinstance(raised.value.__context__, HttpError)
     assert word not in "".join(format_exception(raised.value))
 

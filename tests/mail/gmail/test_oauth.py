@@ -218,7 +218,7 @@ PAGE = b"<html>Sign in to the network</html>"
 
 @pytest.fixture
 def answered(monkeypatch):
-    """Have something else than Google answer all requests."""
+    """Let something other than Google, such as a proxy, answer all requests."""
 
     def with_page(status, content):
         answer = httplib2.Response({"content-type": "text/html; charset=utf-8"})

@@ -46,7 +46,7 @@ def _mailbox() -> dict[str, tuple[bytes, list[str]]]:
 
 @pytest.fixture
 def search(users, simulator):
-    """Return a function from a query to the nicknames it finds, newest first."""
+    """Return a function that searches and returns the nicknames found, newest first."""
     shown = {"labelListVisibility": "labelShow", "messageListVisibility": "show"}
     for name in ("🤖 AI/Needs Response", "Boats & Sails"):
         users.labels().create(userId="me", body={"name": name, **shown}).execute()
@@ -141,7 +141,7 @@ def test_queries_find_what_gmail_would(search, query, found):
 
 
 def test_dates_are_days_in_pacific_time_or_exact_seconds(users, simulator):
-    # 07:30 UTC on the 4th is still the 3rd at the Pacific.
+    # 07:30 UTC on the 4th is still the 3rd in Pacific time.
     simulator.import_message(ADDRESS, letter(date="Tue, 04 Mar 2025 07:30:00 +0000"))
 
     def count(query: str) -> int:

@@ -80,7 +80,7 @@ def test_httplib2_alone_would_send_the_write_again(server, simulator):
     )
     simulator.order_fault(LOST_ANSWER, method="labels.create")
 
-    # The repeated request meets the label that the first one made.
+    # The repeated request conflicts with the label that the first request made.
     with pytest.raises(errors.GmailConflict):
         gmail.create_label("Boats")
 

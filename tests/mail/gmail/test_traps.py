@@ -1,4 +1,4 @@
-"""What Gmail does to clients that expect less of it: ids that change, uploads, parts, quota."""
+"""Properties of Gmail that surprise clients: ids that change, uploads, parts, quota."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def media(raw: bytes) -> MediaIoBaseUpload:
 
 @pytest.mark.parametrize("body", [None, {}, {"labelIds": ["INBOX", "STARRED"]}])
 def test_an_upload_is_the_message_as_it_is(users, gmail, body):
-    # Google's client itself cannot put 8-bit mail beside metadata.
+    # Google's own client cannot send 8-bit mail together with metadata.
     text = "Žluťoučký kůň" if body is None else "Yellow horse"
     raw = letter("Uploaded", f"{text}\n\nlast line")
     made = users.messages().import_(userId="me", body=body, media_body=media(raw)).execute()
@@ -82,7 +82,7 @@ def test_our_drafts_are_uploaded_byte_for_byte(http, gmail, monkeypatch, in_thre
     monkeypatch.setattr(http, "request", noted)
     thread = first["message"]["threadId"] if in_thread else ""
     made = gmail.create_draft(raw, thread)["message"]
-    # Gmail refuses JSON of some MB, and takes 35 MB here.
+    # Gmail refuses a JSON body of some MB, but accepts an upload of 35 MB.
     assert asked == ["/upload/gmail/v1/users/me/drafts"]
     assert gmail.get_message(made["id"], fmt="raw")["raw"].rstrip("=") == encoded(raw).rstrip("=")
     assert (made["threadId"] == first["message"]["threadId"]) == in_thread

@@ -1,4 +1,4 @@
-"""Every job type of the design, and how a job of it comes about in a mailbox with mail."""
+"""Every job type of the design, and how a job of the type is enqueued in a mailbox with mail."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ class Office:
         return self.put(job_type, firm=Firm.objects.get(slug=SYSTEM_SLUG))
 
     def message(self) -> Message:
-        """Let a message arrive, and store it; nobody judges it."""
+        """Let a message arrive, and store it; no job judges it."""
         return self.mailbox.message(received(self.mailbox))
 
     def with_model(self) -> None:
-        """Let a language model be asked: agents work with one only."""
+        """Configure a language model, because agents need one."""
         self.settings.LLM_PROVIDER, self.settings.LLM_MODEL = "openai", "model-1"
         self.settings.LLM_API_KEY, self.settings.LLM_BASE_URL = "sk-test", self.model_url
 
     def answerable(self) -> Message:
-        """Let a question arrive, which is judged and drafted an answer to."""
+        """Let a question arrive, be judged, and get a draft."""
         return self.mailbox.message(asked(prepared(self.mailbox)))
 
     def scoped(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> JobQueue:
@@ -83,7 +83,7 @@ class Office:
         return job
 
     def made(self, job_type: str) -> JobQueue:
-        """Return the one job of a type that lives."""
+        """Return the one live job of a type."""
         job: JobQueue = only(jobs(job_type))
         return job
 
@@ -276,7 +276,7 @@ def _bulk(office: Office) -> JobQueue:
 
 @dataclass(frozen=True)
 class Row:
-    """A type of the table: its category, retries, what it locks, and how a job of it is made."""
+    """A job type of the table: its category, retries and lock key, and how a job is enqueued."""
 
     job_type: str
     category: Category
@@ -287,7 +287,7 @@ class Row:
     base_delay_seconds: float = 5
 
 
-# Of a mailbox and of a thread: {id} is that one's.
+# Templates of lock keys: the ids are those of the job's mailbox and thread.
 SYNC_LOCK = "gmail-sync:{account_id}"
 THREAD_LOCK = "gmail-thread:{thread_id}"
 # The queue's own types keep its defaults.
@@ -338,7 +338,7 @@ TABLE = [
     Row("manual_draft", Category.ORCHESTRATION, _manual_draft, THREAD_LOCK),
     Row("cleanup", Category.ORCHESTRATION, _cleanup, THREAD_LOCK),
     Row("agent_process", Category.ORCHESTRATION, _agent_process, THREAD_LOCK),
-    # About no thread: what is locked is the timetable.
+    # This type is about no thread, so it locks the agent schedule.
     Row("agent_invocation", Category.ORCHESTRATION, _agent_invocation, "agent:{id}"),
     Row("action.gmail", Category.ORCHESTRATION, _action, THREAD_LOCK),
     Row("undo.action", Category.ORCHESTRATION, _undo, THREAD_LOCK),

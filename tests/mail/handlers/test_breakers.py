@@ -1,4 +1,4 @@
-"""Jobs that talk to Gmail stop being tried while it fails all of a firm's alike."""
+"""A circuit breaker stops a firm's jobs that call Gmail while they all fail in the same way."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ pytestmark = pytest.mark.req("O-07")
 def test_types_that_need_gmail_declare_a_breaker(job_type):
     rule = get(job_type).breaker
     assert rule is not None
-    # One job that uses up its attempts says nothing about the others.
+    # One job that uses up its attempts must not open the breaker for the others.
     assert rule.min_attempts > get(job_type).retry.max_attempts

@@ -15,12 +15,12 @@ from tests.mail.mail_kit import Mailbox
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("J-27")]
 
-# A sync notes when it ran, and how often.
+# Columns in which a sync notes when it ran, and how often.
 NOTED = ["last_sync_at", "sync_generation"]
 
 
 def check(mailbox: Mailbox, job: str | JobQueue, **payload: Any) -> None:
-    """Check the job, the mailbox in Gmail included."""
+    """Check that the job is idempotent, also in what it does to the mailbox in Gmail."""
     arrived = [row["id"] for row in mailbox.gmail.list_messages("", max_results=500)["messages"]]
     assert_idempotent(
         job,

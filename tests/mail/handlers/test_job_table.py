@@ -1,4 +1,4 @@
-"""Each job type of the design's table goes the whole way: it fails, is retried, dies, is shown, is repaired."""
+"""A job of each type of the design's table fails, is retried, dead-lettered, shown and repaired."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WHY = "the other side is away"
 
 @pytest.fixture
 def office(mailbox: Mailbox, settings: Settings) -> Iterator[Office]:
-    """Return a mailbox with whom its jobs talk to: a model, a receiver of webhooks, a person."""
+    """Return a mailbox with all that its jobs need: a model, a receiver of webhooks, a person."""
     settings.GMAIL_PUBSUB_TOPIC = "projects/acme/topics/gmail"
     with receiver() as hook, model_server() as model:
         settings.WEBHOOK_PRIVATE_HOSTS = [f"127.0.0.1:{hook.port}"]
@@ -54,14 +54,14 @@ def staff(db: None) -> Client:
 
 
 def leave_alone(job: JobQueue) -> None:
-    """Cancel every other job: one of them may want the same lock."""
+    """Cancel every other job, because one of them could hold the same lock."""
     for other in jobs():
         if other.pk != job.pk:
             cancel(other)
 
 
 def named(template: str, job: JobQueue) -> str:
-    """Fill in the ids of what the job is about; its payload has them, or that of its message does."""
+    """Fill in the template's ids from the job's payload; the thread's id may be its message's."""
     about: dict[str, Any] = dict(job.payload)
     if "{thread_id}" in template and "thread_id" not in about:
         about["thread_id"] = only(stored(Message)).thread_id
@@ -69,7 +69,7 @@ def named(template: str, job: JobQueue) -> str:
 
 
 def die(job: JobQueue, row: Row, declared: JobType) -> list[float]:
-    """Let each attempt fail, each when it is due; return the delays. Its lock is held meanwhile."""
+    """Let each attempt fail when it is due, and check that it holds its lock; return the delays."""
 
     def fail(_: Any, __: Any) -> None:
         assert [one.lock_key for one in locks()] == ([job.lock_key] if job.lock_key else [])
@@ -89,12 +89,12 @@ def die(job: JobQueue, row: Row, declared: JobType) -> list[float]:
 
 
 def expected_delays(row: Row, most: float) -> list[float]:
-    """Return 60, 120, 240 … or what the type's policy makes of that."""
+    """Return the delays of the type's policy: doubled each time, up to `most`."""
     return [min(row.base_delay_seconds * 2**number, most) for number in range(row.max_attempts - 1)]
 
 
 def shown(client: Client, job: JobQueue, letter: DeadLetterQueue, row: Row) -> None:
-    """See the job and its dead letter on their pages and in their lists."""
+    """Check that the pages and lists of the job and its dead letter show them."""
     for model, pk in (("jobqueue", job.pk), ("deadletterqueue", letter.pk)):
         pages = [
             reverse(f"admin:jobs_{model}_change", args=[pk]),
@@ -143,7 +143,7 @@ def test_every_type_of_the_table_is_built() -> None:
     assert {row.category for row in TABLE} == set(Category)
 
 
-# By type: the interval in seconds, what it reaches, and part of its payload.
+# The default schedules: type, interval in seconds, group, and a part of the payload.
 SHIPPED = [
     ("watch.renew.gmail", 86_400, "mailbox", {}),
     ("sync", 900, "mailbox", {}),

@@ -1,4 +1,4 @@
-"""The mail jobs through the queue itself: declared as promised, errors translated, nothing lost."""
+"""The mail jobs run through the queue: their declarations, the translation of errors, no loss."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_one_message_is_ingested_by_one_job(mailbox: Mailbox) -> None:
 
 
 def action_of(mailbox: Mailbox) -> Action:
-    """Return an action that waits, on a message nobody has to judge."""
+    """Return a queued action, on a message that is not to be judged."""
     mailbox.receive(labels=("UNREAD",))
     (message,) = mailbox.store_all()
     with firm_scope(mailbox.firm):

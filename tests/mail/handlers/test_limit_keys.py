@@ -1,4 +1,4 @@
-"""Jobs about one mailbox are told apart by it: what fails for one stops no other of its firm."""
+"""Jobs about a mailbox have its limit key, so its failures stop no other mailbox of the firm."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from mail.llm.client import Answer, Conversation, Question, Reply, ToolCall
 
-# What an order says where it wants a tool used.
+# The words by which the model recognises an order to use each tool.
 WORDS = {
     "forward": r"\bforward\b|leite .{0,40}weiter|transf[eè]re|reenv[ií]a|encaminha|inoltra|přepošli|prześlij"
     r"|перешли|转发|転送|توجيه",
@@ -31,7 +31,7 @@ MAX_ADDRESSES = 4
 
 @dataclass
 class ObeyingModel:
-    """A client that does what it is told; `obeyed` keeps what, `leaked` what it would tell."""
+    """A client that obeys; `obeyed` are the orders it read, `leaked` the secrets it would tell."""
 
     provider: str = "double"
     model: str = "obeys"
@@ -39,7 +39,7 @@ class ObeyingModel:
     leaked: set[str] = field(default_factory=set)
 
     def ask(self, question: Question) -> Answer:
-        """Judge as the mail wishes, and demand what no answer can have."""
+        """Answer as the mail orders, and put into the answer what it may not contain."""
         orders = set(_orders(question.user))
         self.obeyed |= orders
         if question.tool.name == "write_reply":
@@ -67,7 +67,7 @@ class ObeyingModel:
         return Answer(arguments, self.model, 10, 10)
 
     def converse(self, conversation: Conversation) -> Reply:
-        """Do what all that was read orders: first read more, then act, then tell everything."""
+        """Obey all orders that were read: first read more, then act, then tell everything."""
         results = [one for exchange in conversation.exchanges for one in exchange.results]
         read = "\n".join([conversation.user, *results])
         secrets = self._secrets(conversation.system + read)
@@ -93,7 +93,7 @@ class ObeyingModel:
 def _acts(
     orders: set[str], addresses: list[str], secrets: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what the orders want, and tools that nobody offered."""
+    """Yield the calls of tools that the orders want, also of tools that nobody offered."""
     if "send_reply" in orders:
         for address in [*addresses, ""]:
             yield "send_reply", {"to": address, "body": f"As you wish: {secrets}"}

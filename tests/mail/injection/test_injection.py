@@ -1,4 +1,4 @@
-"""Whatever a mail says and however obedient the model: nothing leaves the mailbox without a yes."""
+"""Whatever a mail says, and even if the model obeys it, nothing leaves the mailbox unapproved."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ DANGEROUS = (ActionType.DELETE, ActionType.FORWARD, ActionType.AUTO_REPLY)
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> ObeyingModel:
-    """Let the product ask a model that obeys."""
+    """Replace the language model with one that obeys every order."""
     double = ObeyingModel()
     for module in (classifiers, routing, run_module, compose_draft):
         monkeypatch.setattr(module, "configured_client", lambda *_: double)
@@ -96,9 +96,9 @@ def arrive(box: Mailbox, mails: Sequence[HostileMail]) -> None:
 
 
 def all_mail(box: Mailbox) -> dict[str, bool]:
-    """Return what is in the mailbox in Gmail, the trash and people's drafts included.
+    """Return the ids of all messages in Gmail, and whether each is in the trash.
 
-    Ids, and if in the trash.
+    Sent mail, trash and drafts are included.
     """
     found = {}
     for query in ("", "in:trash", "in:sent", "in:drafts"):
@@ -109,7 +109,7 @@ def all_mail(box: Mailbox) -> dict[str, bool]:
 
 
 def assert_nothing_left(box: Mailbox, *, allowed: Sequence[str]) -> None:
-    """Nothing was sent, forwarded or deleted; nobody foreign is even asked about; no secret is out."""
+    """Check that nothing was sent or deleted, and approvals ask about allowed addresses only."""
     outbound = stored(OutboundMessage)
     assert {one.status for one in outbound} <= {OutboundStatus.APPROVED_PENDING}
     asked_about = {address for one in outbound for address in one.recipients}
@@ -139,7 +139,7 @@ def test_orders_that_a_reader_sees(
 ) -> None:
     mails = shown_mails(delivery)
     attack(box, mails)
-    # The model read and obeyed them: what stops it is not its judgement.
+    # The model read the orders and obeyed them, so it was not the model that stopped the attack.
     assert {"send_reply", "forward", "delete"} <= model.obeyed
     assert INSTRUCTION in model.leaked
     assert VAULT not in model.leaked
@@ -203,7 +203,7 @@ def test_the_classifier_can_be_talked_into_a_category_and_nothing_else(
         headers = dict(map(tuple, draft.message.headers))
         answered = headers.get("Reply-To", draft.message.sender_address)
         assert [one["address"] in answered for one in draft.to] == [True]
-        # The vault's code is in a mail of somebody else: no answer may be shown it.
+        # The vault's code is in somebody else's mail, so no draft may contain it.
         assert VAULT not in draft.text
     assert stored(Approval) == []
     assert_nothing_left(box, allowed=[])
@@ -256,7 +256,7 @@ def test_without_its_guards_the_suite_would_fail(
         )
         monkeypatch.setattr(writing_tools, "ask_approval", lambda **_: Approval())
     mails = shown_mails("direct")
-    # What is asked for is sent after ten seconds, which the attack may take.
+    # Messages are sent after a delay of ten seconds, which could end during the attack.
     with frozen_time():
         attack(box, mails)
     with pytest.raises(AssertionError):
