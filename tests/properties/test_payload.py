@@ -1,4 +1,4 @@
-"""Whatever JSON is thrown at the gate: it is refused in one way, or both databases can store it."""
+"""Whatever JSON is given as a payload, it is refused in one way, or both databases can store it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def any_type(job_types) -> None:
         pass
 
 
-# Beyond JSON on purpose: NaN, NUL, lone surrogates, huge integers, foreign types.
+# These go beyond JSON on purpose: NaN, NUL, lone surrogates, huge integers, other types.
 scalars = (
     st.none()
     | st.booleans()
@@ -71,7 +71,7 @@ envelopes = st.fixed_dictionaries(
 
 
 def gate(read: Callable[[], JobPayload]) -> tuple[JobPayload | None, list[dict[str, str]]]:
-    """Return the payload, or the faults for which it was refused; let other errors out."""
+    """Return the payload, or the faults with which it was refused; any other error is raised."""
     try:
         return read(), []
     except PayloadInvalid as refusal:
@@ -97,7 +97,7 @@ def test_any_stored_text_is_read_or_refused(any_type, job_types, text: str):
 
 
 def same(stored: Any, given: Any) -> bool:
-    """Compare as JSON does: a database may spell a number differently."""
+    """Compare as JSON does, because a database may write a number differently."""
     if isinstance(given, dict):
         return stored.keys() == given.keys() and all(same(stored[k], given[k]) for k in given)
     if isinstance(given, list | tuple):

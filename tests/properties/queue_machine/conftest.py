@@ -1,4 +1,4 @@
-"""Three firms, the machine's job types, and a database that has been up for long."""
+"""Three firms, the job types of the machine, and a database that started long ago."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds in the queue's tables at every moment, whatever the model predicts."""
+"""What holds in the queue's tables after every step, independently of the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OPEN = ("", Resolution.ESCALATED)
 
 
 def check(tables: Tables) -> None:
-    """Check every row alone, and what may not go together."""
+    """Check each row by itself, and the rows that belong together."""
     for job_id, row in tables.jobs.items():
         _check_row(row)
         open_letters = [
@@ -20,7 +20,7 @@ def check(tables: Tables) -> None:
             if of_job == job_id and resolution in OPEN
         ]
         waits_for_a_decision = [row.series] if row.status == Status.DLQ else []
-        assert open_letters == waits_for_a_decision, "an open dead letter, if and only if dlq"
+        assert open_letters == waits_for_a_decision, "exactly jobs in dlq have an open letter"
     _check_holders(tables)
     _check_locks(tables)
 
@@ -32,12 +32,12 @@ def _check_row(row: JobRow) -> None:
     assert row.live_key is None or row.status in LIVE, "the key of a finished job is free"
     assert (row.completed is None) == (row.status in LIVE)
     held = row.token > 0 and row.worker is not None
-    assert held == (row.status in IN_FLIGHT), "a job in flight, and no other, has a holder"
+    assert held == (row.status in IN_FLIGHT), "exactly jobs in flight have a holder"
 
 
 def _check_holders(tables: Tables) -> None:
     tokens = [row.token for row in tables.jobs.values() if row.token > 0]
-    assert len(tokens) == len(set(tokens)), "a token is one claim's alone"
+    assert len(tokens) == len(set(tokens)), "two claims have the same token"
 
 
 def _check_locks(tables: Tables) -> None:
@@ -47,4 +47,4 @@ def _check_locks(tables: Tables) -> None:
         for job_id, row in tables.jobs.items()
         if row.lock_key is not None and (row.ready or row.status in IN_FLIGHT)
     ]
-    assert holders == sorted(admitted), "whoever may run has one slot of its key, and nobody else"
+    assert holders == sorted(admitted), "exactly the admitted jobs have a slot"

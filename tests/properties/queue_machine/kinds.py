@@ -1,4 +1,4 @@
-"""The job types of the machine, and what their handlers can do."""
+"""The job types of the machine, and how their handlers can end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SNOOZE = 45
 
 @dataclass(frozen=True)
 class Kind:
-    """A job type; `known` False for one that only newer code has a handler for."""
+    """A job type; `known` is False if only newer code has a handler for it."""
 
     name: str
     category: str = "sync"
@@ -57,22 +57,22 @@ class Does(StrEnum):
 
 
 class Middle(Random):
-    """Draws the middle of every range: jitter without chance."""
+    """Draws the middle of every range, so that jitter is the same each time."""
 
     def uniform(self, a: float, b: float) -> float:
         return (a + b) / 2
 
 
 class MachinePayload(JobPayload):
-    """Nothing but the envelope."""
+    """A payload without fields of its own."""
 
 
-# What the handler of a job is to do next.
+# How the next run of each job's handler ends.
 planned: dict[UUID, Does] = {}
 
 
 def declare_kinds() -> None:
-    """Put the known kinds into the registry."""
+    """Declare the known job types."""
     for kind in KINDS.values():
         if kind.known:
             job(
@@ -87,7 +87,7 @@ def declare_kinds() -> None:
 
 
 def handle(payload: MachinePayload, ctx: Any) -> None:
-    """Do what was planned for this job."""
+    """End in the way that is planned for this job."""
     match planned[ctx.job_id]:
         case Does.FAILS:
             raise ValueError("it broke")

@@ -1,4 +1,4 @@
-"""The machine: what may happen to the queue, in any order."""
+"""The state machine: what may happen to the queue, in any order."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from tests.queue_kit import escalate_without_notice
 
 WORKERS = 3
 REASON = "because"
-# Odd numbers, so that no two spans end at the same moment by chance.
+# These numbers make it unlikely that two spans end at the same moment.
 MOMENTS = (2, 31, 61, 709)
 AGES = (3701, 8 * upkeep.DAY + 7, 91 * upkeep.DAY + 11)
 
 _worker = integers(0, WORKERS - 1)
 _does = sampled_from(Does)
 _pick = integers(0, 99)
-# What is usual comes often: most jobs are there to be claimed.
+# What is usual is likely: most jobs are due, of normal priority, and without a key.
 _specs = fixed_dictionaries(
     {
         "firm": integers(0, 2),
@@ -65,12 +65,12 @@ _specs = fixed_dictionaries(
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Acts on a queue and its model.
+    """Acts on a queue and on its model.
 
-    Claims stay in their bundle: they are settled and released late, twice, or never.
+    Claims stay in their bundle, so they may be settled and released late, twice, or never.
     """
 
-    # Whose jobs they are: three firms, set before the machine runs.
+    # The jobs belong to these firms, which are set before the machine runs.
     firms: ClassVar[Sequence[Firm]] = ()
 
     claims: Bundle[Claim] = Bundle("claims")
@@ -107,7 +107,7 @@ class QueueMachine(RuleBasedStateMachine):
     def _job(self, *, firm: int, kind: str, delay: int, expires: int | None, **rest: Any) -> Job:
         self.enqueued += 1
         return Job(
-            # Ids in no order: who came first shows in the time alone.
+            # The ids have no order, so that only the time says which job came first.
             job_id=UUID(int=self.enqueued * 7919 % 10007),
             firm_id=self.firms[firm].pk,
             kind=KINDS[kind],
@@ -147,7 +147,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(target=claims, worker=_worker, started=integers(0, 6))
     def a_worker_dies(self, worker: int, started: int) -> Any:
-        """Some of its handlers had started; the other workers live on."""
+        """Some handlers of the worker had started; the other workers live on."""
         worker_id = self.workers[worker]
         taken = self.twin.claim(worker_id, 6, self.fair_share[worker])
         if taken[:started]:
@@ -162,7 +162,7 @@ class QueueMachine(RuleBasedStateMachine):
         return multiple(*taken)
 
     def _begin_anew(self, worker: int) -> None:
-        """What the worker held stays with its former life."""
+        """Begin a new worker in its place; the claims stay with the old one."""
         self.workers[worker], self.fair_share[worker] = self.twin.begin_worker(), FairShare()
 
     @rule(worker=_worker, anew=booleans())
@@ -199,7 +199,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(target=claims, worker=_worker, does=_does)
     def a_worker_wakes_before_its_rescuer(self, worker: int, does: Does) -> Any:
-        """The rescuer looked when the worker was silent, and writes when it has settled."""
+        """The rescuer looks while the worker is silent, and writes after the worker has settled."""
         taken = self.twin.claim(self.workers[worker], 6, self.fair_share[worker])
         if taken:
             self.twin.note_running(taken)
@@ -211,7 +211,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(target=looks, worker=_worker)
     def a_rescuer_looks_and_falls_asleep(self, worker: int) -> Any:
-        """Until it writes, everything may happen."""
+        """Anything may happen before the rescuer writes."""
         look = self.twin.look(self.workers[worker])
         return look if look[0] else multiple()
 

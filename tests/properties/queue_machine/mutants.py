@@ -1,4 +1,4 @@
-"""Queues with one fault each, such as others have shipped: the machine has to notice."""
+"""Queues with one fault each, such as other queues have had: the machine must notice each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.mutation import (
 
 
 def count_at_failure(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Count an attempt when it ends: a job that kills its workers is tried for ever."""
+    """Count an attempt when it ends, so that a job that kills its workers is tried for ever."""
     for module in (postgresql_claim, sqlite):
         counting = "attempts = j.attempts + 1"
         assert counting in module.CLAIM_SQL
@@ -37,7 +37,7 @@ def count_at_failure(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
 
 
 def drop_unknown_types(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Give up at once what only newer code can run."""
+    """Dead-letter at once the jobs that only newer code can run."""
 
     def dropped(claim: Claim, declared: object) -> Outcome:
         seen.append(claim.job_type)
@@ -47,7 +47,7 @@ def drop_unknown_types(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
 
 
 def forget_the_cursor(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Begin with the first firm at every claim."""
+    """Begin every claim with the first firm."""
 
     def cursor(self: FairShare, priority: int) -> Cursor:
         seen.append("claim")

@@ -1,4 +1,4 @@
-"""The reference model of what operators do; a refusal raises and changes nothing."""
+"""The reference model of operations; one that is refused raises an error and changes nothing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Place = tuple[UUID, int]
 
 
 def cancel(state: State, job_id: UUID) -> bool:
-    """End a waiting job; ask a running one. True: it is over."""
+    """End a waiting job, or ask a running one to stop; return whether the job has ended."""
     job = _job(state, job_id)
     if job.in_flight:
         if not job.cancel_requested:
-            # To ask again changes nothing.
+            # A repeated request changes nothing.
             job.cancel_requested = True
             job.touched = state.now
         return False
@@ -29,7 +29,7 @@ def cancel(state: State, job_id: UUID) -> bool:
 
 
 def retry(state: State, job_id: UUID) -> UUID:
-    """Send a job round again and return its id."""
+    """Start a new series of the job, and return its id."""
     job = _job(state, job_id)
     _restart(state, job)
     letter = state.letters.get((job_id, job.series - 1))
@@ -39,7 +39,7 @@ def retry(state: State, job_id: UUID) -> UUID:
 
 
 def reprocess(state: State, place: Place, priority: int | None) -> UUID:
-    """Send a dead letter's job round again and return its id."""
+    """Start a new series of a dead letter's job, and return its id."""
     letter = _open_letter(state, place)
     job = _job(state, place[0])
     _restart(state, job, priority)
@@ -48,13 +48,13 @@ def reprocess(state: State, place: Place, priority: int | None) -> UUID:
 
 
 def discard(state: State, place: Place) -> None:
-    """Give a dead letter's job up for good."""
+    """Decide that a dead letter's job is not tried again."""
     _decide(state, _open_letter(state, place), Resolution.DISCARDED)
     _job(state, place[0]).status = Status.FAILED
 
 
 def escalate(state: State, place: Place) -> None:
-    """Ask somebody to look, once."""
+    """Ask a person to decide; only once for each dead letter."""
     letter = _open_letter(state, place)
     if letter.resolution is Resolution.ESCALATED:
         raise WrongState
@@ -88,7 +88,7 @@ def _restart(state: State, job: Job, priority: int | None = None) -> None:
     state.move(job, Status.PENDING)
     job.series += 1
     job.attempts = job.token = 0
-    # Who has killed a worker starts alone again.
+    # A job that has killed two workers runs in quarantine from its first attempt on.
     job.deaths = min(job.deaths, 2)
     job.worker = None
     job.cancel_requested = False

@@ -1,4 +1,4 @@
-"""What the reference model remembers: plain tables, without a database."""
+"""The state of the reference model: plain dictionaries, without a database."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from uuid import UUID
 from jobs.states import IN_FLIGHT, LIVE, AttemptEnd, DeadReason, Resolution, Status
 from tests.properties.queue_machine.kinds import Kind
 
-# Seconds, since the model's clock started; so are all times here.
+# All times here are seconds since the model's clock started.
 Seconds = int
 LockKey = tuple[int, str]
 
 
 @dataclass
 class Job:
-    """A job; `slot` is its place among the holders of its lock key, None while it has none."""
+    """A job; `slot` is its slot among those of its lock key, or None."""
 
     job_id: UUID
     firm_id: int
@@ -72,7 +72,7 @@ class Letter:
 
 @dataclass
 class Worker:
-    """A worker's row; `running` holds the jobs whose handlers it noted as started."""
+    """A worker's row; `running` has the jobs whose handlers the worker noted as started."""
 
     lease_until: Seconds
     running: frozenset[UUID] = frozenset()
@@ -81,7 +81,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Ended:
-    """An attempt of which history is kept."""
+    """An attempt that is in the history."""
 
     job_id: UUID
     series: int
@@ -93,7 +93,7 @@ class Ended:
 
 @dataclass
 class State:
-    """The whole queue."""
+    """The state of the whole queue."""
 
     now: Seconds = 0
     jobs: dict[UUID, Job] = field(default_factory=dict)
@@ -101,11 +101,11 @@ class State:
     history: list[Ended] = field(default_factory=list)
     workers: dict[UUID, Worker] = field(default_factory=dict)
     once_keys: dict[tuple[int, str], UUID] = field(default_factory=dict)
-    # By firm, category, minute and word.
+    # By firm, category, minute and what is counted.
     counters: Counter[tuple[int, str, int, str]] = field(default_factory=Counter)
 
     def held(self, job_id: UUID, token: int) -> Job | None:
-        """Return the job while it carries this token."""
+        """Return the job if it has this token."""
         job = self.jobs.get(job_id)
         return job if job is not None and job.token == token else None
 
@@ -117,14 +117,14 @@ class State:
         return None
 
     def move(self, job: Job, status: Status) -> None:
-        """Bring a job to rest in `status`; whatever slot it held is free."""
+        """Give the job this status, and free its slot."""
         job.status = status
         job.slot = None
         job.touched = self.now
         job.completed = None if status is Status.PENDING else self.now
 
     def keep(self, job_id: UUID, series: int, number: int, end: AttemptEnd, **more: bool) -> None:
-        """Remember how an attempt ended."""
+        """Add the end of an attempt to the history."""
         self.history.append(Ended(job_id, series, number, end, self.now, **more))
 
     def bury(self, job: Job, reason: DeadReason) -> None:
@@ -136,7 +136,7 @@ class State:
         self.counters[job.firm_id, job.kind.category, self.now // 60, word] += 1
 
     def admit(self, keys: Iterable[LockKey]) -> int:
-        """Give free slots to the first in line of each key, whom nobody overtakes."""
+        """Give free slots to the first jobs in line of each key; no job overtakes another."""
         admitted = 0
         for firm_id, lock_key in sorted(set(keys)):
             while self._admit_one(firm_id, lock_key):

@@ -1,4 +1,4 @@
-"""The queue's tables in a form that can be compared: read from the database, or from the model."""
+"""The queue's tables as values that can be compared, from the database or from the model."""
 
 from __future__ import annotations
 
@@ -50,24 +50,24 @@ class JobRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """Every table of the queue, as far as the model predicts it."""
+    """The tables of the queue, as far as the model predicts them."""
 
     jobs: dict[UUID, JobRow]
-    # By firm, lock key and slot: the job that holds it.
+    # The job that holds each slot, by firm, lock key and slot.
     locks: dict[tuple[int, str, int], UUID]
-    # By job and series: reason and resolution.
+    # Reason and resolution, by job and series.
     letters: dict[tuple[UUID, int], tuple[str, str]]
-    # Job, series, number and end of each attempt.
+    # How often each attempt ended so: job, series, number and end.
     history: Counter[tuple[UUID, int, int, str]]
-    # By firm, category, minute and word.
+    # By firm, category, minute and what is counted.
     counters: dict[tuple[int, str, int, str], int]
     workers: dict[UUID, tuple[Seconds | None, frozenset[str], bool]]
     once_keys: dict[tuple[int, str], UUID]
-    # The tokens of the locks: the model has none.
+    # The fencing tokens of the locks, which the model does not have.
     fences: frozenset[int] = field(default=frozenset(), metadata={"predicted": False})
 
     def differences(self, other: Tables) -> list[str]:
-        """Say where the tables differ, in words for the reader of a failure."""
+        """Return where the tables differ, as lines for the message of a failure."""
         return [
             f"{table.name} {place}: {mine.get(place)}, {theirs.get(place)}"
             for table in fields(self)
@@ -79,7 +79,7 @@ class Tables:
 
 
 def expected(state: State) -> Tables:
-    """Return the tables as the model has them."""
+    """Return the tables that the model predicts."""
     return Tables(
         jobs={
             job.job_id: JobRow(
@@ -122,7 +122,7 @@ def expected(state: State) -> Tables:
 
 
 def read() -> Tables:
-    """Return the tables as the database has them."""
+    """Return the tables of the database."""
     return reading(_read)
 
 
@@ -212,7 +212,7 @@ def _workers() -> dict[UUID, tuple[Seconds | None, frozenset[str], bool]]:
 
 
 def letter_id(job_id: UUID, series: int) -> UUID:
-    """Return the id of a dead letter."""
+    """Return the id of the dead letter of this job and series."""
     ids = reading(
         lambda: {
             (_uuid(row[1]), row[2]): _uuid(row[0])
@@ -224,7 +224,7 @@ def letter_id(job_id: UUID, series: int) -> UUID:
 
 
 def wipe() -> None:
-    """Empty the tables."""
+    """Empty all tables of the queue."""
     in_transaction(lambda: [run(f"DELETE FROM {table}", []) for table in EMPTIED])
 
 

@@ -1,4 +1,4 @@
-"""What the machine found once, as short stories."""
+"""Faults that the machine has found, each as a short test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine notices each known fault of queues within its budget."""
+"""The machine notices each known fault of queues within a bounded number of examples."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.properties.queue_machine.mutants import MUTANTS
 from tests.support.databases import sqlite_only
 from tests.support.mutation import Seen
 
-# What is proven is the machine's eye for faults in the logic: one database is enough.
+# These tests prove that the machine sees faults in the logic, for which one database is enough.
 pytestmark = [pytest.mark.django_db(transaction=True), sqlite_only]
 
-# The same examples every time; the first that fails will do, however long.
+# The examples are always the same; the first one that fails is not shortened.
 EYES = settings(
     max_examples=300,
     stateful_step_count=50,
@@ -38,4 +38,4 @@ def test_the_machine_catches(
     MUTANTS[name](monkeypatch, met)
     with pytest.raises((AssertionError, DatabaseError)):
         run_state_machine_as_test(QueueMachine, settings=EYES)
-    assert met, "the fault was never met: the statement reads differently now"
+    assert met, "the faulty statement never ran: was it reworded?"

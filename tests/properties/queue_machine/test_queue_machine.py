@@ -1,4 +1,4 @@
-"""The queue, step by step, against its reference model."""
+"""The queue does, step by step, what its reference model predicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.properties.queue_machine.machine import QueueMachine
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-# The profile says how many; a server takes several times as long for each as a file does.
+# The profile sets the number of examples; on a server each takes several times as long.
 SHARE = 0.4 if connection.vendor == "postgresql" else 1.0
 EXAMPLES = int(settings().max_examples * SHARE)
 STEPS = settings().stateful_step_count

@@ -1,4 +1,4 @@
-"""The queue and its model side by side: every act is done to both, and they must agree."""
+"""The queue beside its model: every act is done to both, and they must agree."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from tests.properties.queue_machine.state import Job, LockKey, State
 
 T = TypeVar("T")
 
-# What a sleeping rescuer remembers: the engine's decisions and the model's.
+# The decisions of a rescuer that has not written them yet: the engine's and the model's.
 Look = tuple[list[Any], list[upkeep.Decision]]
 
 
 class Twin:
-    """An empty queue and its model."""
+    """An empty queue, and its model."""
 
     def __init__(self) -> None:
         self.state = State()
@@ -48,21 +48,21 @@ class Twin:
         tables.wipe()
 
     def now(self, act: Callable[[], T]) -> T:
-        """Act at the model's time."""
+        """Run `act` at the model's time."""
         with stopped_at(tables.moment(self.state.now)):
             return act()
 
     def same(self, engine: Callable[[], object], model: Callable[[], object]) -> None:
-        """Act in both: they return the same, or refuse alike."""
+        """Act on both; they must return the same value, or refuse with the same error."""
         done, predicted = _outcome(lambda: self.now(engine)), _outcome(model)
         assert done == predicted, f"the engine said {done}, the model {predicted}"
 
     def assert_agreement(self) -> None:
-        """Compare every table; check what holds in any."""
+        """Compare every table, and check what must hold in any case."""
         found = tables.read()
         check(found)
         for job_id in self._completed & found.jobs.keys():
-            assert found.jobs[job_id].status == "completed", "completed is for ever"
+            assert found.jobs[job_id].status == "completed", "a completed job changed its status"
         self._completed |= {key for key, row in found.jobs.items() if row.status == "completed"}
         self._see_tokens(found.fences - self._fences)
         self._fences |= found.fences
@@ -70,13 +70,13 @@ class Twin:
         assert not differences, "\n".join(["the database, the model:", *differences])
 
     def _see_tokens(self, tokens: Iterable[int]) -> None:
-        """Tokens grow for ever, those of claims and of locks together."""
+        """Check that new tokens, of claims and of locks, are higher than all before."""
         new = sorted(tokens)
         assert not new or new[0] > self._highest_token, f"token {new[0]} is not new"
         self._highest_token = max([self._highest_token, *new])
 
     def begin_worker(self) -> UUID:
-        """Register another worker and return its id."""
+        """Register another worker; return its id."""
         self._workers += 1
         worker_id = UUID(int=self._workers)
         info = WorkerInfo(
@@ -96,7 +96,7 @@ class Twin:
         self.same(lambda: heartbeat(worker_id, 1), lambda: upkeep.heartbeat(self.state, worker_id))
 
     def enqueue(self, jobs: Sequence[Job]) -> list[UUID]:
-        """Store the jobs; return the ids of those that are new."""
+        """Store the jobs; return the ids of those that were stored."""
         rows = [self._row(job) for job in jobs]
         self.same(lambda: insert(rows), lambda: work.enqueue(self.state, jobs))
         return [job.job_id for job in jobs if job.job_id in self.state.jobs]
@@ -121,7 +121,7 @@ class Twin:
         )
 
     def admit(self, keys: Iterable[tuple[int, str | None]]) -> None:
-        """Hand free slots over."""
+        """Give free slots of these keys to the next jobs."""
         wanted: set[LockKey] = {(firm_id, key) for firm_id, key in keys if key is not None}
         self.same(
             lambda: admit(ReleasedCapacity(frozenset(wanted))), lambda: self.state.admit(wanted)
@@ -130,7 +130,7 @@ class Twin:
     def claim(
         self, worker_id: UUID, limit: int, fair_share: FairShare, categories: tuple[str, ...] = ()
     ) -> list[Claim]:
-        """Take whom the model says is next."""
+        """Claim, and check that the engine takes the jobs that the model predicts."""
         served = _last_served(fair_share)
         chosen = work.claim(self.state, limit, served, categories)
         taken = self.now(lambda: claim(worker_id, limit, fair_share, categories=categories))
@@ -145,11 +145,11 @@ class Twin:
         return taken
 
     def in_force(self) -> list[Claim]:
-        """Return the claims that still count."""
+        """Return the claims whose outcomes would still count."""
         return [one for one in self.given if self.state.held(one.job_id, one.lease_token)]
 
     def note_running(self, claims: Sequence[Claim]) -> None:
-        """The handlers of these claims, all of one worker, are about to start."""
+        """Note that the handlers of these claims, all of one worker, are about to start."""
         worker_id = claims[0].worker_id
         known = self.state.workers.get(worker_id)
         before = known.running if known else frozenset()
@@ -164,7 +164,7 @@ class Twin:
         work.mark_processing(self.state, claims)
 
     def settle(self, batch: Sequence[tuple[Claim, Does]], *, handed_over: bool = True) -> None:
-        """Run the handlers of these claims and settle what comes of it."""
+        """Run the handlers of these claims, and settle their outcomes."""
         endings = [(one, work.ending(self.state, one, does)) for one, does in batch]
         settlements = [Settlement(one, self._perform(one, does), 0.5) for one, does in batch]
         report = self.now(lambda: settle(settlements))
@@ -195,7 +195,7 @@ class Twin:
             self.admit(report.released_capacity.keys)
 
     def look(self, worker_id: UUID) -> Look:
-        """A rescuer looks at a silent worker's jobs, and makes up its mind about each."""
+        """Let a rescuer read the jobs of a silent worker, and decide about each."""
         self.now(lambda: in_transaction(rescuing._mark_dead))
         if worker_id not in upkeep.mark_dead(self.state):
             return [], []
@@ -215,7 +215,7 @@ class Twin:
         return seen, predicted
 
     def write_late(self, look: Look) -> None:
-        """The rescuer writes what it decided, whatever happened since."""
+        """Let the rescuer write its decisions, whatever has happened since."""
         seen, predicted = look
 
         def write() -> set[LockKey]:
@@ -229,7 +229,7 @@ def _last_served(fair_share: FairShare) -> dict[int, int]:
 
 
 def _outcome(call: Callable[[], object]) -> object:
-    """Return what the call returns, or the class of its refusal."""
+    """Return what the call returns, or the class of the error with which it refuses."""
     try:
         return call()
     except JobError as refusal:

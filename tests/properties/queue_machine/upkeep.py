@@ -1,4 +1,4 @@
-"""The reference model of what maintenance does."""
+"""The reference model of maintenance tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAY: Seconds = 86_400
 
 
 def heartbeat(state: State, worker_id: UUID) -> bool:
-    """A worker says that it lives; False when it was given up."""
+    """Extend the worker's lease; return False if the worker was marked dead."""
     worker = state.workers.get(worker_id)
     if worker is None or worker.dead:
         return False
@@ -25,7 +25,7 @@ def heartbeat(state: State, worker_id: UUID) -> bool:
 
 
 def mark_dead(state: State) -> list[UUID]:
-    """Give up the workers whose lease is over; return all that are given up."""
+    """Mark the workers dead whose lease is over; return all that are marked dead."""
     for worker in state.workers.values():
         worker.dead = worker.dead or worker.lease_until < state.now
     return [worker_id for worker_id, worker in state.workers.items() if worker.dead]
@@ -33,7 +33,7 @@ def mark_dead(state: State) -> list[UUID]:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a rescuer makes of a job it saw, if the job still carries the token."""
+    """What a rescuer decides about a job, if the job still has the token."""
 
     job_id: UUID
     token: int
@@ -45,7 +45,7 @@ class Decision:
 
 
 def look(state: State, worker_id: UUID) -> list[Decision]:
-    """Return what a rescuer makes of the jobs of a worker it takes for dead."""
+    """Return the decisions of a rescuer about the jobs of a worker that it takes for dead."""
     worker = state.workers.get(worker_id)
     return [
         _decide(
@@ -73,7 +73,7 @@ def _decide(job: Job, *, started: bool) -> Decision:
 
 
 def take_back(state: State, decisions: Iterable[Decision]) -> set[LockKey]:
-    """Take the jobs back that nobody moved meanwhile; return the lock keys this freed."""
+    """Take back the jobs that have not changed since; return the lock keys that this frees."""
     freed = set()
     for decision in decisions:
         job = state.held(decision.job_id, decision.token)
@@ -97,7 +97,7 @@ def take_back(state: State, decisions: Iterable[Decision]) -> set[LockKey]:
 
 
 def rescue(state: State) -> set[LockKey]:
-    """Give silent workers up, take their jobs back, forget them."""
+    """Mark silent workers dead, take back their jobs, and remove their rows."""
     freed = set()
     for worker_id in mark_dead(state):
         freed |= take_back(state, look(state, worker_id))
@@ -106,7 +106,7 @@ def rescue(state: State) -> set[LockKey]:
 
 
 def rescue_orphans(state: State) -> set[LockKey]:
-    """Take back what nobody's row accounts for, once an owner kept it for longer than a lease."""
+    """Take back jobs whose worker has no row, once they have not changed for a lease."""
     owners = {
         job.worker
         for job in state.jobs.values()
@@ -122,7 +122,7 @@ def rescue_orphans(state: State) -> set[LockKey]:
 
 
 def expire(state: State) -> int:
-    """End the jobs whose time ran out before they started."""
+    """End the jobs that expired before they started."""
     late = [
         job
         for job in state.jobs.values()
@@ -135,14 +135,14 @@ def expire(state: State) -> int:
 
 
 def sweep(state: State) -> int:
-    """Admit whatever can be admitted."""
+    """Admit all jobs that can be admitted."""
     return state.admit(
         (job.firm_id, job.lock_key) for job in state.jobs.values() if job.lock_key is not None
     )
 
 
 def prune(state: State, firm_id: int) -> None:
-    """Forget what is over and old, but for what a dead letter still speaks of."""
+    """Delete what ended long ago, but no job that has a dead letter."""
     reviewed_before = state.now - REVIEWED_RETENTION_DAYS * DAY
     for place, letter in list(state.letters.items()):
         decided = letter.resolution in (Resolution.REPROCESSED, Resolution.DISCARDED)

@@ -1,4 +1,4 @@
-"""The reference model of what workers and producers do."""
+"""The reference model of workers, and of the code that enqueues."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.properties.queue_machine.state import Job, Seconds, State, Worker
 
 
 def enqueue(state: State, jobs: Sequence[Job]) -> list[UUID]:
-    """Store the jobs one after the other; return the id that stands for each."""
-    # Keys for ever are reserved for the whole batch before any job is stored.
+    """Store the jobs one after the other; return for each the id of the job that has its key."""
+    # Keys that are kept for ever are reserved for the whole batch before any job is stored.
     late: dict[UUID, UUID] = {}
     for job in jobs:
         if job.kind.once_only and job.key is not None:
@@ -39,18 +39,18 @@ def enqueue(state: State, jobs: Sequence[Job]) -> list[UUID]:
 
 
 def register(state: State, worker_id: UUID) -> None:
-    """A worker begins."""
+    """Register a worker."""
     state.workers[worker_id] = Worker(state.now + int(lease_seconds()))
 
 
 def claim(
     state: State, limit: int, served: dict[int, int], categories: Collection[str]
 ) -> list[Job]:
-    """Return the jobs that are next, in order, and move the cursor on; nothing is taken yet.
+    """Return the next jobs, in order, and move the cursor on; the jobs are not claimed yet.
 
-    Only the lowest priority number with jobs is served. Its firms are visited in the order of their
-    ids, after the one served last; each round takes one job of each. Visits are allotted before it
-    is known how many jobs a firm has, so a visit to a firm without any left is lost.
+    Only the most urgent priority with jobs is served. Its firms are visited in the order of their
+    ids, beginning after the one served last; each round takes one job of each. Visits are allotted
+    before it is known how many jobs a firm has, so a visit to a firm without jobs left is lost.
     """
     due = [job for job in state.jobs.values() if _claimable(state, job, categories)]
     if not due:
@@ -85,7 +85,7 @@ def _claimable(state: State, job: Job, categories: Collection[str]) -> bool:
 
 
 def take(state: State, job: Job, worker_id: UUID, token: int) -> None:
-    """The job is claimed: that counts an attempt."""
+    """Claim the job, which counts an attempt."""
     job.status = Status.CLAIMED
     job.attempts += 1
     job.token = token
@@ -94,7 +94,7 @@ def take(state: State, job: Job, worker_id: UUID, token: int) -> None:
 
 
 def note_running(state: State, worker_id: UUID, job_ids: frozenset[UUID]) -> bool:
-    """Handlers are about to start; a worker marked dead may start nothing."""
+    """Note that these handlers are about to start; refused if the worker was marked dead."""
     worker = state.workers.get(worker_id)
     if worker is None or worker.dead:
         return False
@@ -103,7 +103,7 @@ def note_running(state: State, worker_id: UUID, job_ids: frozenset[UUID]) -> boo
 
 
 def mark_processing(state: State, claims: Sequence[Claim]) -> None:
-    """The handlers have run for a moment."""
+    """Note that the handlers have run for a moment."""
     for one in claims:
         job = state.held(one.job_id, one.lease_token)
         if job is not None:
@@ -125,7 +125,7 @@ class Ending:
 
 
 def starts(one: Claim) -> bool:
-    """Say whether the handler is called at all."""
+    """Say whether the handler is called."""
     return KINDS[one.job_type].known and not one.cancel_requested
 
 
@@ -154,7 +154,7 @@ def ending(state: State, one: Claim, does: Does) -> Ending:
 
 
 def _death(one: Claim, kind: Kind) -> Ending:
-    """Its own process died: the third time is the last."""
+    """Return what the death of the isolated process leads to; the third death is the last."""
     reason = DeadReason.POISON if one.deaths == 2 else DeadReason.STALE
     if one.deaths < 2 and one.attempts < kind.max_attempts:
         delay = backoff(one.attempts)
@@ -169,7 +169,7 @@ def backoff(attempt: int) -> Seconds:
 
 
 def _unknown(state: State, one: Claim) -> Ending:
-    """Nobody here can run it: hand it back with a growing delay, for a while."""
+    """Hand the job back with a growing delay, until the grace for unknown types is over."""
     parked = [
         ended.at
         for ended in state.history
@@ -185,7 +185,7 @@ def _unknown(state: State, one: Claim) -> Ending:
 
 @dataclass(frozen=True)
 class Settled:
-    """What a worker is told: its jobs' new statuses, the claims that came too late."""
+    """What a worker is told: the new statuses of its jobs, and the claims that were stale."""
 
     statuses: dict[UUID, Status]
     stale: set[int]
@@ -213,7 +213,7 @@ def _finish(state: State, job: Job, one: Claim, ends: Ending) -> None:
     if job.status is Status.PENDING:
         job.worker = None
         if ends.end is not AttemptEnd.RELEASED or ends.delay:
-            # Given back without a delay, a job keeps its place.
+            # A job that is given back without a delay keeps its place.
             job.scheduled = state.now + ends.delay
     if job.status is Status.DLQ:
         state.bury(job, ends.reason)
@@ -228,7 +228,7 @@ def _finish(state: State, job: Job, one: Claim, ends: Ending) -> None:
 
 
 def release(state: State, claims: Sequence[Claim]) -> list[UUID]:
-    """Give claims back whose handlers never started."""
+    """Give back claims whose handlers never started."""
     released = []
     for one in claims:
         job = state.held(one.job_id, one.lease_token)
