@@ -1,4 +1,4 @@
-"""The seeds, and what the world of each begins with."""
+"""The seeds, and the database with which each run begins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulation.storage import database_in_memory, first_content
 
-# Seeds in the suite, and in `make chaos`.
+# How many seeds: in the suite, and in `make chaos`.
 SUITE = 300
 CHAOS = 3_000
 
@@ -17,7 +17,7 @@ _first: list[sqlite3.Connection] = []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give every seed a test of its own, whose name says how to replay it."""
+    """Give every seed a test of its own, whose name says which seed to replay."""
     if "seed" in metafunc.fixturenames:
         seeds = CHAOS if metafunc.config.getoption("--chaos") else SUITE
         metafunc.parametrize("seed", range(seeds), ids="seed-{:04}".format)
@@ -25,7 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def content(db: None) -> Iterator[sqlite3.Connection]:
-    """Return what the database begins with in every run; the default one is in memory meanwhile."""
+    """Return the database with which every run begins; meanwhile the default one is in memory."""
     if not _first:
         _first.append(first_content())
     with database_in_memory():

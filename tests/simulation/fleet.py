@@ -1,4 +1,4 @@
-"""Worker processes, and what keeps replacing the fallen."""
+"""The worker processes, and what replaces those that end."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ RESTART_SECONDS = 0.5
 REPEAT_SECONDS = 0.1
 # The actor that stands for a supervisor's sidecar.
 SIDECAR = "sidecar"
-# How many of those that crash leave a supervisor behind, which reports what ran in them.
+# The share of crashes that the supervisor survives, so that it reports what ran in the worker.
 REPORTED_SHARE = 0.6
-# How wrong a clock may go at most before the trust in a lease is no longer worth anything.
+# How fast or slow a clock may run at most, so that a trusted lease is still valid.
 RATES = (0.85, 1.15)
 
 
 @dataclass
 class Worker:
-    """A worker process in one of its lives."""
+    """One life of a worker process."""
 
     process: Process
     loop: WorkerLoop
@@ -39,9 +39,9 @@ class Worker:
 
 
 class Fleet:
-    """As many workers as there are to be, whatever happens to them.
+    """A constant number of workers, whatever happens to them.
 
-    `reported` is called for each that crashes and whose supervisor says so.
+    `reported` is called for each crashed worker whose supervisor reports the crash.
     """
 
     def __init__(
@@ -63,22 +63,22 @@ class Fleet:
         self._ending = False
 
     def start(self, size: int) -> None:
-        """Start so many workers."""
+        """Start `size` workers."""
         for _ in range(size):
             self._scheduler.spawn(self._supervisor, "watch", self._start_one)
 
     def end(self) -> None:
-        """Ask all of them to stop, and replace none."""
+        """Ask all workers to stop, and replace none."""
         self._ending = True
         for worker in self.workers.values():
             worker.loop.stop()
 
     def pick(self) -> Worker | None:
-        """Return one of those that live."""
+        """Return one of the living workers, by chance."""
         return self._rng.choice(list(self.workers.values())) if self.workers else None
 
     def crash(self, process: Process) -> None:
-        """Kill a worker, or an isolated process; the thread that calls it there ends here."""
+        """Kill a worker or an isolated process; its own threads do not return from here."""
         if isinstance(process, Child):
             process.die()
         elif process.name in self.workers:
@@ -93,19 +93,19 @@ class Fleet:
     def freeze(self, process: Process) -> None:
         """Stop a worker for a while, as SIGSTOP does; isolated processes run on."""
         if process.name in self.workers:
-            # The more often, the nearer to the end of the lease.
+            # A duration near the end of the lease is more likely than a much shorter or longer one.
             seconds = self._rng.triangular(0.1, 2.2, 1.1) * lease_seconds()
             process.frozen_until = self._scheduler.now + seconds
             self._trace(f"{process.name} is frozen for {seconds:.3f}")
 
     def stop(self, worker: Worker) -> None:
-        """Tell a worker to stop by a signal to its process group, which may come repeatedly."""
+        """Send a worker a signal to stop, up to three times, as process groups may get it."""
         for _ in range(self._rng.randint(1, 3)):
             worker.requests.receive(signal.SIGTERM)
             self._scheduler.sleep(self._rng.uniform(0.0, REPEAT_SECONDS))
 
     def worker_of(self, process: Process) -> Worker | None:
-        """Return the living worker whose process this is, None for any other."""
+        """Return the living worker of this process; None for any other process."""
         return self.workers.get(process.name)
 
     def _start_one(self) -> None:
@@ -134,7 +134,7 @@ class Fleet:
         if self._ending:
             worker.loop.stop()
         worker.loop.run()
-        # With the main thread all others end.
+        # The end of the main thread ends all other threads.
         process.dead = True
         self._gone(process, "ended")
 
@@ -145,7 +145,7 @@ class Fleet:
             self._scheduler.spawn(self._supervisor, "restart", self._restart)
 
     def _report(self, slots: RunningSlots) -> None:
-        """Do what the supervisor and its sidecar do for a process that died."""
+        """Do what the supervisor and its sidecar do when a worker process has died."""
         worker_id, running = slots.worker_id, slots.running
         if worker_id is not None:
             self._reported(worker_id)

@@ -1,4 +1,4 @@
-"""The isolated processes of virtual workers."""
+"""Isolated processes of virtual workers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ START_SECONDS = 0.2
 
 
 class Child(Process):
-    """A process that dies with its worker; whoever waits for its answer hears of its end."""
+    """A process that dies with its worker; a worker that waits for its answer is told."""
 
     def __init__(self, name: str, parent: Process, told: Event) -> None:
         super().__init__(name, rate=parent.rate, epoch=parent.epoch, parent=parent)
         self.told = told
 
     def die(self) -> None:
-        """End it, and hang up."""
+        """Mark the process as dead, and tell the worker that waits."""
         self.dead = True
         self.told.set()
 
@@ -43,18 +43,18 @@ class VirtualIsolatedProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it can run a job."""
+        """Whether the process can run a job."""
         return not self._child.dead
 
     def wait_until_ready(self) -> None:
-        """Wait until it can take a job."""
+        """Wait until the process can run a job."""
         self._scheduler.sleep(START_SECONDS)
 
     def run(self, claim: Claim) -> Outcome:
-        """Run the claimed job's handler there.
+        """Run the handler of the claimed job in the process.
 
         Raises:
-            ProcessDied: it died of it, or was killed.
+            ProcessDied: the handler killed the process, or somebody did.
         """
         answers: list[Outcome] = []
         self._signals = Signals()
@@ -71,7 +71,7 @@ class VirtualIsolatedProcess:
         return answers[0]
 
     def stop(self, reason: StopReason) -> None:
-        """Pass the request on to the handler."""
+        """Pass the request to stop on to the handler."""
         match reason:
             case StopReason.CANCEL:
                 self._signals.cancel_requested = True
@@ -79,9 +79,9 @@ class VirtualIsolatedProcess:
                 self._signals.timed_out = True
 
     def kill(self) -> None:
-        """End it, whatever it does."""
+        """Kill the process."""
         self._child.die()
 
     def close(self) -> None:
-        """End it; nobody waits for its answer."""
+        """Kill the process, which runs no job."""
         self._child.die()

@@ -1,7 +1,7 @@
-"""The machine the product runs on: its clock, its threads, its chance, all of them virtual.
+"""The virtual machine on which the product runs: its clock, its threads, its chance.
 
-Modules of the queue get other things under the names `time`, `threading` and so on, so that what
-runs is their own code. Whoever imports such a thing in a new module gets the virtual one as well.
+Modules of the queue find virtual things under the names `time`, `threading` and so on, so their own
+code runs. A new module that imports such a thing gets the virtual one as well.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ from jobs.worker import heartbeat, listener, maintenance
 from tests.simulation import primitives
 from tests.simulation.scheduler import Scheduler
 
-# Maintenance at a pace that fits a lease of a few seconds: what is done more often costs a run its
-# speed and shows nothing new.
+# Maintenance is as frequent as a lease of a few seconds needs; more would only slow a run down.
 PACE: dict[ModuleType, dict[str, float]] = {
     maintenance: {"SWEEP_SECONDS": 0.8, "EXPIRE_SECONDS": 4.0, "DEMOTE_SECONDS": 2.0}
     | {"PROBE_SECONDS": 10.0, "FAN_IN_SECONDS": 10.0},
     heartbeat: {"TICK_SECONDS": 0.2},
-    # The data version of a database that nobody shares never changes.
+    # Only other connections change the data version, and there are none.
     listener: {"DATA_VERSION_SECONDS": 1e6},
 }
 
 
 def install(scheduler: Scheduler, rng: Random, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the product's modules run on the scheduler's time, threads and chance."""
+    """Let the product's modules use the scheduler's time and threads, and the chance of `rng`."""
     stand_ins: dict[object, object] = {
         time: _time(scheduler),
         threading: _threading(scheduler),
@@ -54,16 +53,16 @@ def install(scheduler: Scheduler, rng: Random, monkeypatch: pytest.MonkeyPatch) 
     for module, constants in PACE.items():
         for name, seconds in constants.items():
             monkeypatch.setattr(module, name, seconds)
-    # What the last world's processes have left in this one.
+    # Forget what the processes of the last run have left in these modules.
     monkeypatch.setattr(wakeup, "_in_process", set())
     monkeypatch.setattr(wakeup, "_last_notified", {})
 
 
 @cache
 def _places(_: int) -> list[tuple[ModuleType, str, object]]:
-    """Return where the product's modules have what is replaced; `_` is how many modules there are.
+    """Return each name of the product's modules to replace; `_` is how many modules are loaded.
 
-    Sources of chance, which are instances, stand for themselves.
+    Sources of chance are replaced one by one, because each is an instance.
     """
     replaced = [time, threading, SimpleQueue, ctypes, uuid7, SystemRandom]
     return [
@@ -98,7 +97,7 @@ def _threading(scheduler: Scheduler) -> SimpleNamespace:
 
 
 def _ctypes(scheduler: Scheduler) -> SimpleNamespace:
-    """Return what it takes to raise an exception in another thread."""
+    """Return a stand-in for `ctypes` that raises an exception in another virtual thread."""
     return SimpleNamespace(
         c_ulong=int,
         py_object=lambda error: error,

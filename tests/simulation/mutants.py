@@ -1,4 +1,4 @@
-"""Queues with one fault each, most of which need a worker, a delay or a crash to show."""
+"""Queues with one fault each; most of these show only with a worker, a delay or a crash."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from tests.support.mutation import (
 
 @dataclass(frozen=True)
 class Returns:
-    """A function of a module, or a method of a class, returns this and does nothing."""
+    """A function of a module, or a method of a class, only returns this value."""
 
     owner: ModuleType | type
     name: str
@@ -61,7 +61,7 @@ class Returns:
 
 
 def trust_forever(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Go on whatever became of the lease."""
+    """Trust the lease for ever."""
 
     def trusted(_: Lease) -> bool:
         seen.append("trusted")
@@ -71,19 +71,19 @@ def trust_forever(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
 
 
 def trust_from_the_answer_on(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Count the lease from when the answer came, not from when it was asked for."""
+    """Count the lease from the answer to a heartbeat, not from the request."""
     extended = Lease.extended
 
     def late(self: Lease, _: float) -> None:
         seen.append("extended")
-        # As the module knows time when this runs, which is not as it knows it now.
+        # The module's own clock when this runs, which is the virtual one by then.
         extended(self, vars(state)["time"].monotonic())
 
     monkeypatch.setattr(Lease, "extended", late)
 
 
 def drop_what_got_no_answer(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Take an outcome for written when the database did not say so."""
+    """Take outcomes for stored although the database did not answer."""
     original = settle.settle
 
     def once(settlements: Sequence[settle.Settlement], *, again: bool) -> SettleReport:
@@ -97,7 +97,7 @@ def drop_what_got_no_answer(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None
 
 
 def one_more_under_the_cap(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Count one too few of those that run."""
+    """Count one job too few under the cap."""
     room = admission._room
 
     def roomier(firm_id: int) -> int:
@@ -108,7 +108,7 @@ def one_more_under_the_cap(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
 
 
 def note_less(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Name only the last of the started jobs in the worker's row."""
+    """Store only the last of the started jobs in the worker's row."""
     original = lease.note_running
 
     def note(worker_id: UUID, ids: bytes) -> bool:
@@ -140,7 +140,7 @@ def stop_twice(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
 
 
 def claim_early(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Claim jobs whose time has not come."""
+    """Claim jobs that are not due yet."""
     take, firms_with_work = SqliteDialect.take, SqliteDialect.firms_with_work
 
     def early(wanted: ClaimFilter) -> ClaimFilter:
@@ -159,7 +159,7 @@ def claim_early(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
 
 
 def overlook_pauses(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Look for no pause where a job is claimed, given back or admitted."""
+    """Ignore pauses when a job is claimed, given back or admitted."""
 
     def unpaused(job: str) -> str:
         seen.append(job)
@@ -167,13 +167,13 @@ def overlook_pauses(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
 
     assert hasattr(limit_sql, "_paused")
     monkeypatch.setattr(limit_sql, "_paused", unpaused)
-    # Nothing of it may be remembered.
+    # No filter with the pauses may be cached.
     fresh = vars(claim_filter._claim_filter)["__wrapped__"]
     monkeypatch.setattr(claim_filter, "_claim_filter", fresh)
 
 
 def release_what_was_canceled(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Forget the request to cancel a job whose claim is given back."""
+    """Forget the request to cancel when a claim is given back."""
     RewriteEnd(release, "AND j.cancel_requested_at IS NOT NULL", "AND 1 = 0")(monkeypatch, seen)
     RewriteEnd(release, "SET status =", "SET cancel_requested_at = NULL, status =")(
         monkeypatch, seen
@@ -181,7 +181,7 @@ def release_what_was_canceled(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> No
 
 
 def claim_without_an_end(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Leave out of a claim when its job expires."""
+    """Claim without the time at which the job expires."""
     read = claim.read_claims
 
     def endless(*given: Any) -> list[Claim]:
@@ -191,7 +191,7 @@ def claim_without_an_end(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     monkeypatch.setattr(claim, "read_claims", endless)
 
 
-# Those that show where claims wait for a thread.
+# These show only if claims wait for a thread.
 RUSH_MUTANTS: dict[str, Fault] = {
     "prefetched claims kept": Returns(PrefetchBuffer, "take_overdue", []),
     "pauses overlooked": overlook_pauses,

@@ -1,7 +1,7 @@
 """The way from a virtual thread to the database and back, on which much can go wrong.
 
-What happens to each call is drawn before it sets out. A call is a transaction, or a statement
-outside of one. Between its request and its answer other threads run.
+What happens to a call is drawn before it is sent. A call is a transaction, or a statement outside
+of one. Other threads run before a call arrives at the database, and before its answer is back.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Fate(StrEnum):
     FREEZE_AFTER = "freeze after"
 
 
-# Percent; the rest is answered.
+# In percent; all other calls are answered.
 IN_A_STORM = {
     Fate.NOT_DELIVERED: 1.0,
     Fate.BUSY: 0.5,
@@ -50,7 +50,7 @@ ANSWERLESS = frozenset({Fate.ROLLED_BACK, Fate.ANSWER_LOST})
 
 @dataclass
 class Weather:
-    """How the network is just now."""
+    """The state of the network."""
 
     storm: bool = True
     outage: bool = False
@@ -58,7 +58,7 @@ class Weather:
 
 
 class Network:
-    """Takes calls to the database and their answers back."""
+    """Delivers calls to the database, and the answers."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Network:
         self._fate = Fate.ANSWERED
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let every call of an actor come this way."""
+        """Let every call of an actor go through this network."""
         enter, leave = Atomic.__enter__, Atomic.__exit__
         commit = connection._commit  # type: ignore[attr-defined]  # every backend has it
 
@@ -90,7 +90,7 @@ class Network:
             enter(atomic)
 
         def end(atomic: Atomic, *error: Any) -> None:
-            # What is done on commit makes calls of its own.
+            # Hooks that run on commit make calls of their own.
             fate = self._fate
             try:
                 leave(atomic, *error)
@@ -103,7 +103,7 @@ class Network:
         monkeypatch.setattr(connection, "_commit", lambda: self._commit(commit))
 
     def statement(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        """Run a statement: outside of a transaction it is a call of its own."""
+        """Run a statement; outside of a transaction it is a call."""
         if connection.in_atomic_block or sql.startswith("BEGIN"):
             return execute(sql, params, many, context)
         self._request()
@@ -113,7 +113,7 @@ class Network:
         return result
 
     def _request(self) -> None:
-        """Send a call; from its arrival to its end nobody else runs."""
+        """Send a call; no other actor runs from its arrival to its end."""
         self._fate = Fate.ANSWERED
         if self._scheduler.closing:
             raise Crashed
@@ -163,7 +163,7 @@ class Network:
         return Fate.ANSWERED
 
     def _delay(self) -> float:
-        """Return how long one way takes: mostly milliseconds, sometimes much of a lease."""
+        """Return how long one way takes: mostly milliseconds, sometimes a large part of a lease."""
         dice = self._rng.random()
         if self.weather.slow or (self.weather.storm and dice < 0.01):
             return self._rng.uniform(0.1, 2.5)
@@ -175,7 +175,7 @@ def _lost() -> OperationalError:
 
 
 def _caller() -> str:
-    """Return which function of the product makes the call."""
+    """Return the name of the product's function that makes the call."""
     frame = sys._getframe(2)
     while frame.f_back is not None:
         module = str(frame.f_globals.get("__name__", ""))

@@ -1,4 +1,4 @@
-"""Producers and operators, and the storms that come over all of them."""
+"""The producer, the operator, and what causes trouble for all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TYPES = ("sim.work", "sim.work", "sim.pair")
 
 
 class Producer:
-    """Enqueues jobs; repeats what it got no answer to."""
+    """Enqueues jobs, and repeats an enqueue that got no answer."""
 
     def __init__(
         self, scheduler: Scheduler, rng: Random, workshop: Workshop, firms: list[Firm]
@@ -40,7 +40,7 @@ class Producer:
         self._firms = firms
 
     def work(self) -> None:
-        """Enqueue batch after batch."""
+        """Enqueue one batch after the other."""
         for _ in range(BATCHES):
             firm = self._rng.choice(self._firms)
             specs = [self._spec() for _ in range(self._rng.randint(1, BATCH))]
@@ -71,7 +71,7 @@ class Producer:
 
 
 class Operator:
-    """Cancels, pauses and changes caps, now and then."""
+    """Cancels jobs, pauses firms and changes caps now and then."""
 
     def __init__(
         self, scheduler: Scheduler, rng: Random, producer: Producer, firms: list[Firm]
@@ -82,7 +82,7 @@ class Operator:
         self._firms = firms
 
     def work(self) -> None:
-        """Act until there is no more to come."""
+        """Act until the producer has enqueued all jobs."""
         acts: list[Callable[[], None]] = [self._cancel, self._pause, self._set_cap]
         while not self._producer.done:
             self._scheduler.sleep(self._rng.uniform(0.5, 3.0))
@@ -92,7 +92,7 @@ class Operator:
         try:
             act()
         except (OperationalError, LimitInvalid, UnknownJob, WrongState):
-            # They are told, and leave it at that.
+            # The operator does not repeat an operation that failed or was refused.
             return
 
     def _cancel(self) -> None:
@@ -116,7 +116,7 @@ class Operator:
 
 
 class Nemesis:
-    """Brings what comes to all at once, or to a process at no moment in particular."""
+    """Causes what concerns all processes at once, or a single one at an arbitrary moment."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Nemesis:
         self._trace = trace
 
     def work(self) -> None:
-        """Go on until the storm is over."""
+        """Cause trouble until the storm is over."""
         weather = self._network.weather
         while weather.storm:
             self._scheduler.sleep(self._rng.expovariate(1.0))

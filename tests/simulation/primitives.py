@@ -17,14 +17,14 @@ class _Waiter:
 
 
 class Queue:
-    """The actors that wait for one thing, in the order they came."""
+    """The actors that wait for the same thing, in the order in which they came."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._waiters: list[_Waiter] = []
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait to be called, `timeout` seconds of the process's clock at most."""
+        """Wait to be called, for at most `timeout` seconds of the process's clock."""
         scheduler = self._scheduler
         waiter = _Waiter(scheduler.running)
         self._waiters.append(waiter)
@@ -36,7 +36,7 @@ class Queue:
         return waiter.called
 
     def call(self, most: int | None = None) -> None:
-        """Let the first of them go on, or all."""
+        """Let the first `most` actors go on, or all."""
         called, self._waiters = self._waiters[:most], self._waiters[len(self._waiters[:most]) :]
         for waiter in called:
             waiter.called = True
@@ -44,7 +44,7 @@ class Queue:
 
 
 class Lock:
-    """`threading.RLock`, which is a `Lock` to whoever takes it but once."""
+    """Stands in for `threading.RLock`, and for `Lock`, which is the same if taken only once."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -53,7 +53,7 @@ class Lock:
         self._queue = Queue(scheduler)
 
     def acquire(self) -> bool:
-        """Take it, when it is free."""
+        """Take the lock when it is free."""
         actor = self._scheduler.current
         while self._depth and self._owner is not actor and not self._scheduler.closing:
             self._queue.wait(None)
@@ -61,7 +61,7 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Give it up once."""
+        """Release the lock once."""
         self._depth -= 1
         if not self._depth:
             self._owner = None
@@ -74,19 +74,19 @@ class Lock:
         self.release()
 
     def release_whole(self) -> int:
-        """Give it up however often it was taken; return that."""
+        """Release the lock however often it was taken; return how often that was."""
         depth, self._depth = self._depth, 1
         self.release()
         return depth
 
     def acquire_again(self, depth: int) -> None:
-        """Take it as often as before."""
+        """Take the lock as often as before."""
         self.acquire()
         self._depth = depth
 
 
 class Condition:
-    """`threading.Condition`."""
+    """Stands in for `threading.Condition`."""
 
     def __init__(self, scheduler: Scheduler, lock: Lock | None = None) -> None:
         self._scheduler = scheduler
@@ -100,7 +100,7 @@ class Condition:
         self._lock.release()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait to be notified."""
+        """Release the lock, wait to be notified, and take the lock again."""
         depth = self._lock.release_whole()
         try:
             return self._queue.wait(timeout)
@@ -108,27 +108,27 @@ class Condition:
             self._lock.acquire_again(depth)
 
     def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
-        """Wait until that is so; return what it says in the end."""
+        """Wait until `predicate` is true; return its last value."""
         until = None if timeout is None else self._scheduler.clock() + timeout
         while not (found := predicate()):
             left = None if until is None else until - self._scheduler.clock()
-            # A moment that rounding leaves would be waited for without time passing.
+            # Rounding may leave a moment so short that waiting for it lets no time pass.
             if left is not None and left <= 1e-9:
                 break
             self.wait(left)
         return found
 
     def notify(self, n: int = 1) -> None:
-        """Let `n` of those who wait go on."""
+        """Let `n` of the waiting actors go on."""
         self._queue.call(n)
 
     def notify_all(self) -> None:
-        """Let all of them go on."""
+        """Let all waiting actors go on."""
         self._queue.call()
 
 
 class Event:
-    """`threading.Event`; where many lie in a set, they come in the same order in every run."""
+    """Stands in for `threading.Event`; a set of events has the same order in every run."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._queue = Queue(scheduler)
@@ -142,27 +142,27 @@ class Event:
         return self is other
 
     def is_set(self) -> bool:
-        """Say whether it is set."""
+        """Say whether the event is set."""
         return self._set
 
     def set(self) -> None:
-        """Set it, and let all go on who wait."""
+        """Set the event, and let all waiting actors go on."""
         self._set = True
         self._queue.call()
 
     def clear(self) -> None:
-        """Unset it."""
+        """Clear the event."""
         self._set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set."""
+        """Wait until the event is set."""
         if not self._set:
             self._queue.wait(timeout)
         return self._set
 
 
 class Thread:
-    """`threading.Thread`, of the process that starts it."""
+    """Stands in for `threading.Thread`, in the process that starts it."""
 
     def __init__(
         self,
@@ -177,24 +177,24 @@ class Thread:
         self._name = name
 
     def start(self) -> None:
-        """Let it begin."""
+        """Start the thread."""
         self._scheduler.spawn(self._scheduler.running.process, self._name, self._target)
 
 
 class SimpleQueue:
-    """`queue.SimpleQueue`."""
+    """Stands in for `queue.SimpleQueue`."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._queue = Queue(scheduler)
         self._items: deque[object] = deque()
 
     def put(self, item: object) -> None:
-        """Add something at the end."""
+        """Add an item at the end."""
         self._items.append(item)
         self._queue.call(1)
 
     def get(self) -> object:
-        """Wait for something, and take it."""
+        """Wait for an item, and take it."""
         while not self._items:
             self._queue.wait(None)
         return self._items.popleft()

@@ -1,7 +1,7 @@
-"""A run without storms, in which workers hold claims that have not begun, and all that may reach them.
+"""A run without storms, in which claims wait in workers and something is decided about them.
 
-First come short jobs, so that workers claim ahead; then long ones of the same type, so that claims
-wait. Meanwhile jobs are canceled, paused, and expire.
+First there are short jobs, so that workers claim ahead, then long ones of the same type, so that
+claims wait. Meanwhile jobs are canceled, paused, and expire.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tests.simulation.world import World
 
 SHORT_JOBS = 24
 LONG_JOBS = 16
-# A second by the slowest clock, and a call to the database that is on its way.
+# A second by the slowest clock, and a call to the database that is under way.
 REACH_SECONDS = 1.0 / min(RATES) + 0.2
-# What a clock goes wrong by while a claim waits.
+# How wrong a clock may become while a claim waits.
 EXPIRY_SECONDS = 0.2
 
 IN_FLIGHT = """SELECT job_id, lease_token, cancel_requested_at IS NOT NULL FROM jobs_jobqueue
@@ -47,7 +47,7 @@ class RushProducer(Producer):
     """Enqueues short jobs, then long ones."""
 
     def work(self) -> None:
-        """Enqueue both, to different firms."""
+        """Enqueue the short jobs of each firm, then the long ones."""
         for seconds, count in (((0.0, 0.004), SHORT_JOBS), ((0.2, 0.9), LONG_JOBS)):
             for firm in self._firms:
                 specs = [self._rush_spec(*seconds) for _ in range(count)]
@@ -68,17 +68,17 @@ class RushProducer(Producer):
 
 
 class RushWatch(Watch):
-    """Sees also how long claims wait, and what is decided about them meanwhile."""
+    """Also checks how long claims wait, and what is decided about them meanwhile."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self._claimed_at: dict[int, float] = {}
         self._canceled_at: dict[str, float] = {}
-        # Since when each has been in force, and until when.
+        # Since when each pause has been in force, and until when.
         self._paused: dict[str, tuple[float, str]] = {}
 
     def committed(self) -> None:
-        """Note what is new, and when."""
+        """Note which claims, cancels and pauses are new, and when they came."""
         super().committed()
         raw: sqlite3.Connection = connection.connection
         now = self._scheduler.now
@@ -88,11 +88,11 @@ class RushWatch(Watch):
                 self._canceled_at.setdefault(job_id, now)
         for pause_id, _, _, until, database_time in raw.execute(PAUSES):
             since, ended = self._paused.get(pause_id, (now, until))
-            # One that is over and is set once more has the same row.
+            # A pause that is over keeps its row if it is set again.
             self._paused[pause_id] = now if ended <= database_time else since, until
 
     def started(self, ctx: JobContext) -> None:
-        """A handler starts: nothing may have been decided against it a second ago."""
+        """Check that no decision against the job is older than a second when its handler starts."""
         super().started(ctx)
         now, job_id = self._scheduler.now, ctx.job_id.hex
         self._in_reach(now - self._claimed_at[ctx.fence], "it was claimed")
@@ -110,7 +110,7 @@ class RushWatch(Watch):
 
 
 class Rush(World):
-    """Everything there is in such a run."""
+    """All that takes part in such a run."""
 
     watch_type = RushWatch
 
@@ -123,7 +123,7 @@ class Rush(World):
         self._network.weather.storm = False
 
     def _decide(self) -> None:
-        """Cancel and pause, as long as there is something to begin."""
+        """Cancel and pause while there are jobs left."""
         rng = self._chance("operator")
         while not self._producer.done or self.watch.unsettled():
             self.scheduler.sleep(rng.uniform(0.05, 0.5))

@@ -1,7 +1,7 @@
-"""Decides who runs next, and when: virtual threads of virtual processes in virtual time.
+"""Decides which virtual thread runs next, and at which virtual time.
 
-A virtual thread is a greenlet. It runs until it sleeps or waits; then the next one by time runs,
-and of those with the same time one that the seed picks. Running takes no time at all.
+A virtual thread is a greenlet. It runs until it sleeps or waits; then the thread with the earliest
+time runs, and of several with the same time the one that the seed picks. Running takes no time.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import greenlet
 
 
 class Crashed(BaseException):
-    """Ends a thread whose process, or whose world, is gone."""
+    """Ends a thread whose process is gone, or whose run is over."""
 
 
 class Restless(Exception):
-    """Something goes round without ever letting time pass."""
+    """The actors go on for ever without any time passing."""
 
 
-# So many steps are far more than any run has; a loop without end shows here.
+# Far more steps than any run has, so that a loop without end is noticed.
 MOST_STEPS = 200_000
 
 
 @dataclass(eq=False)
 class Process:
-    """What lives, freezes and dies as a whole, and has a clock of its own.
+    """A process, which lives, freezes and dies as a whole, and has a clock of its own.
 
-    `rate` is how fast that clock runs, `epoch` what it shows at the beginning of time. A process
-    with a `parent` dies with it.
+    `rate` is how fast that clock runs, `epoch` what it shows at the beginning. A process with a
+    `parent` dies with it.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Process:
 
     @property
     def gone(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether no thread of the process runs any more."""
         return self.dead or (self.parent is not None and self.parent.gone)
 
 
@@ -56,9 +56,9 @@ class Actor:
         self.number = number
         self.process = process
         self.name = name
-        # Raised in it when it next goes on.
+        # This error is raised in the actor when it goes on.
         self.interrupt: type[BaseException] | None = None
-        # Its place in the line that counts; older ones were overtaken by an earlier wake-up.
+        # Only the entry of the line with this number counts; a wake-up makes older ones void.
         self.turn = 0
         self.greenlet = greenlet.greenlet(work)
 
@@ -75,14 +75,14 @@ class Scheduler:
         self.closing = False
         self.current: Actor | None = None
         self._rng = rng
-        # Numbers things in the order they come to be, the same in every run.
+        # Numbers for things in the order in which they are made, the same in every run.
         self.numbers = itertools.count(1)
         self._turns = itertools.count(1)
         self._line: list[tuple[float, float, int, Actor]] = []
         self._actors: list[Actor] = []
 
     def spawn(self, process: Process, name: str, work: Callable[[], None]) -> Actor:
-        """Let a new actor begin now."""
+        """Start a new actor now."""
 
         def run() -> None:
             try:
@@ -96,33 +96,33 @@ class Scheduler:
         return actor
 
     def wake(self, actor: Actor) -> None:
-        """Let an actor go on now that waits."""
+        """Let a waiting actor go on now."""
         self._line_up(actor, self.now)
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass for the actor that runs."""
+        """Let this time pass for the running actor."""
         actor = self.running
         self._line_up(actor, self.now + max(seconds, 0.0))
         self._step_aside(actor)
 
     def wait(self, seconds: float | None = None) -> None:
-        """Keep the actor that runs from going on until it is woken, or `seconds` have passed."""
+        """Let the running actor wait until it is woken, or until `seconds` have passed."""
         actor = self.running
         if seconds is not None:
             self._line_up(actor, self.now + max(seconds, 0.0))
         self._step_aside(actor)
 
     def interrupt(self, number: int, error: type[BaseException]) -> None:
-        """Raise an error in the actor of this number, when it next goes on."""
+        """Raise an error in the actor with this number when it goes on."""
         self._actors[number - 1].interrupt = error
 
     def clock(self) -> float:
-        """Return what the clock of the running actor's process shows."""
+        """Return the time that the clock of the running actor's process shows."""
         return self.now if self.current is None else self.clock_of(self.current.process)
 
     @contextmanager
     def seen_by(self, process: Process) -> Iterator[None]:
-        """Let the product see that process's clock inside the block, in which nobody waits."""
+        """Let the product read that process's clock inside the block; no actor may wait there."""
         current, self.current = self.current, Actor(0, process, "observer", lambda: None)
         try:
             yield
@@ -130,15 +130,15 @@ class Scheduler:
             self.current = current
 
     def clock_of(self, process: Process) -> float:
-        """Return what the clock of that process shows."""
+        """Return the time that the clock of that process shows."""
         return process.epoch + self.now * process.rate
 
     def true_seconds(self, seconds: float) -> float:
-        """Return how long something takes that takes so long by the running actor's clock."""
+        """Return the virtual seconds in which the running actor's clock advances by `seconds`."""
         return seconds if self.current is None else seconds / self.current.process.rate
 
     def run(self, until: Callable[[], bool], deadline: float) -> bool:
-        """Let them run until that is so. False: it was not by the deadline."""
+        """Run the actors until `until` is true; return False if it is not by the deadline."""
         while not until():
             if not self._line or self._line[0][0] > deadline:
                 self.now = deadline
@@ -154,10 +154,10 @@ class Scheduler:
         return True
 
     def close(self) -> None:
-        """End whatever is left of every actor."""
+        """End all actors."""
         self.closing = True
         for actor in self._actors:
-            # An except clause of the actor's own may take one for its handler's error.
+            # Repeated, because the actor's code may catch the error as one of its handler.
             while actor.greenlet and not actor.greenlet.dead:
                 self.current = actor
                 actor.greenlet.throw(Crashed)
@@ -165,10 +165,10 @@ class Scheduler:
 
     @property
     def running(self) -> Actor:
-        """The actor that runs.
+        """The running actor.
 
         Raises:
-            Crashed: the world ends.
+            Crashed: the run is over.
         """
         if self.closing:
             raise Crashed

@@ -1,7 +1,7 @@
-"""A database in memory, as the tests' own but for its clock, and new for every run.
+"""A database in memory, new for every run, with the tests' tables and a virtual clock.
 
-All virtual threads share one connection: a transaction begins and ends in one step, so no two of
-them are ever open at once. That is what SQLite's write lock comes to.
+All virtual threads share one connection. A transaction begins and ends in one step, so no two are
+open at once, as with SQLite's write lock.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from tests.support.history import recorded_history
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 FIRMS = ("acme", "globex")
-# What handlers write in the transaction that completes their job.
+# Handlers write to this table in the transaction that completes their job.
 EFFECTS = "CREATE TABLE test_effect (job_id text)"
 
 
 @contextmanager
 def database_in_memory() -> Iterator[None]:
-    """Make an empty database in memory the default one, inside the block."""
+    """Make an empty database in memory the default one inside the block."""
     with default_database("sqlite://:memory:"):
         connection.ensure_connection()
         yield
-        # Django keeps it open: with the connection, the data would go.
+        # Django keeps such a connection open, because closing it deletes the data.
         connection.connection.close()
 
 
 def first_content() -> sqlite3.Connection:
-    """Return what every run begins with: the tests' tables, and the firms."""
+    """Return the database with which every run begins: the tests' tables, and the firms."""
     content = sqlite3.connect(":memory:")
-    # A connection of its own: the tests' may be in the middle of a transaction.
+    # A separate connection, because the tests' own may be in a transaction.
     tests_own = sqlite3.connect(connection.settings_dict["NAME"])
     with database_in_memory(), closing(tests_own):
         tests_own.backup(connection.connection)
@@ -57,7 +57,7 @@ def first_content() -> sqlite3.Connection:
 def begin_anew(
     content: sqlite3.Connection, now: Callable[[], float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Put back what the database began with, and set its clock: `now` is in seconds."""
+    """Restore the first content of the database, and set its clock: `now` returns seconds."""
     raw: sqlite3.Connection = connection.connection
     content.backup(raw)
 
@@ -66,10 +66,10 @@ def begin_anew(
         moment = (BEGIN + timedelta(seconds=seconds)).replace(tzinfo=None)
         return f"{moment.isoformat(sep=' ', timespec='milliseconds')}000"
 
-    # To the database it is a constant: the statement's time, as everywhere.
+    # SQLite may treat the function as a constant, so the time is that of the statement.
     raw.create_function("virtual_now", 0, lambda: spell(now()), deterministic=True)
     monkeypatch.setattr(Dialect, "now_sql", lambda _: "virtual_now()")
-    # Spelling a statement the way SQLite wants it takes longer than running it.
+    # Converting a statement for SQLite takes longer than running it, so the result is cached.
     convert = SQLiteCursorWrapper.convert_query
     monkeypatch.setattr(SQLiteCursorWrapper, "convert_query", _remembered(convert))
 

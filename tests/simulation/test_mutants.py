@@ -1,4 +1,4 @@
-"""The simulation notices each known fault within its budget."""
+"""The simulation notices each known fault within a bounded number of seeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.mutation import Seen
 
 pytestmark = [pytest.mark.django_db, sqlite_only]
 
-# All but a few are caught by the first three.
+# The first three seeds catch almost all faults.
 SEEDS = 150
 
 
@@ -26,5 +26,5 @@ def test_the_simulation_catches(name: str, content: sqlite3.Connection) -> None:
         MUTANTS[name](monkeypatch, met)
 
     caught = any(simulate(seed, content, mutate).violation for seed in range(SEEDS))
-    assert met, "the fault was never met: the code reads differently now"
+    assert met, "the faulty code never ran: was it changed?"
     assert caught

@@ -1,4 +1,4 @@
-"""Claims that have not begun: other workers get them, and what is decided about them reaches them."""
+"""Claims that wait in a worker: others take them over, and decisions reach them in time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.mutation import Seen
 pytestmark = [pytest.mark.django_db, sqlite_only, pytest.mark.req("W-02", "J-16")]
 
 SEEDS = 12
-# A fault that few seeds meet needs more of them.
+# Some faults show with few seeds only, so more seeds are tried.
 MUTANT_SEEDS = 150
 CAUGHT_BY = {
     "prefetched claims kept": "after it was claimed",
@@ -42,5 +42,5 @@ def test_the_simulation_catches(name: str, content: sqlite3.Connection) -> None:
 
     violations = (simulate(seed, content, mutate, Rush).violation for seed in range(MUTANT_SEEDS))
     caught = any(CAUGHT_BY[name] in violation for violation in violations)
-    assert met, "the fault was never met: the code reads differently now"
+    assert met, "the faulty code never ran: was it changed?"
     assert caught

@@ -1,4 +1,4 @@
-"""Real workers in virtual time: whatever the seed brings, every invariant holds."""
+"""Real workers in virtual time: whatever a seed brings, every invariant holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.work import Does
 from tests.simulation.world import simulate
 from tests.support.databases import sqlite_only
 
-# One connection stands for all: a database with many at once is what the tests of faults are for.
+# One connection serves all actors; the tests of faults cover databases with many connections.
 pytestmark = [pytest.mark.django_db, sqlite_only]
 
 ENOUGH_FOR_EVERYTHING = 20

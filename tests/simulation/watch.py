@@ -1,6 +1,6 @@
-"""What must hold after every commit, at every start of a handler, and when all is over.
+"""What must hold after every commit, at every start of a handler, and at the end.
 
-A violation is noted rather than raised: product code would catch it.
+A violation is noted and not raised, because the product's code would catch the error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EFFECTS = "SELECT job_id, count(*) FROM test_effect GROUP BY job_id"
 
 @dataclass(frozen=True)
 class Row:
-    """A job as it stands after a commit."""
+    """The row of a job after a commit."""
 
     job_id: str
     firm_id: int
@@ -57,50 +57,50 @@ class Row:
 
     @property
     def in_flight(self) -> bool:
-        """Whether a worker holds it."""
+        """Whether the job is in flight."""
         return self.status in IN_FLIGHT
 
     @property
     def counts(self) -> bool:
-        """Whether it takes up room under its firm's cap."""
+        """Whether the job counts under the cap of its firm."""
         return self.ready and (self.admitted or self.status != Status.PENDING)
 
 
 class Watch:
-    """Keeps an eye on one world, and the first thing that went wrong in it."""
+    """Watches one run, and keeps the first violation."""
 
     def __init__(self, scheduler: Scheduler, fleet: Fleet) -> None:
         self.violation = ""
-        # Whether the database's clock has never leapt: only then is a trusted lease one that holds.
+        # Whether the database's clock has never jumped; only then a trusted lease has to be valid.
         self.honest_clock = True
         self._scheduler = scheduler
         self._fleet = fleet
-        # Jobs, locks and caps as they were last read.
+        # The jobs, locks and caps as of the last commit.
         self._tables: tuple[list[Any], ...] = ([], [], [])
         self._rows: dict[str, Row] = {}
         self._counted: Counter[int] = Counter()
-        # The claims whose handlers were started, by job, worker and attempt.
+        # The tokens of the claims whose handlers were started, by job, worker and attempt.
         self._fences: dict[tuple[str, str, int], int] = {}
         self._started: set[int] = set()
-        # The claims that ran in a process when it died, by the worker's id, if it was reported.
+        # The claims that ran in each worker process whose death was reported, by the worker's id.
         self._ran_at_death: dict[str, frozenset[int]] = {}
 
     def install(self) -> None:
-        """Hear of what workers tell."""
+        """Subscribe to the events of workers."""
         events.subscribe(Event.ATTEMPT_STALE, self._told_stale)
         events.subscribe(Event.WORKER_BROKEN, self._told_broken)
 
     def require(self, holds: bool, what: str) -> None:
-        """Note a violation unless it holds."""
+        """Note a violation unless `holds` is true."""
         if not holds:
             self.fail(what)
 
     def fail(self, what: str) -> None:
-        """Note a violation, unless another came before."""
+        """Note a violation unless there is one already."""
         self.violation = self.violation or what
 
     def committed(self) -> None:
-        """Check the tables as they stand."""
+        """Check the tables after a commit."""
         raw: sqlite3.Connection = connection.connection
         self._check_trust(raw)
         tables = (
@@ -124,7 +124,7 @@ class Watch:
         self._check_caps(rows, dict(caps))
 
     def started(self, ctx: JobContext) -> None:
-        """A handler starts: its claim must be in force, and start no other."""
+        """Check, when a handler starts, that its claim is in force and was not started before."""
         self.require(ctx.fence not in self._started, f"claim {ctx.fence} was started twice")
         self._started.add(ctx.fence)
         process = self._scheduler.running.process
@@ -141,11 +141,11 @@ class Watch:
             )
 
     def reported(self, worker_id: UUID, running: Collection[int]) -> None:
-        """A worker has died, and its supervisor tells; `running` are the claims that ran anywhere."""
+        """Note a reported death; `running` are the claims that ran in any process."""
         self._ran_at_death[worker_id.hex] = frozenset(running)
 
     def over(self, accepted: Collection[UUID], workshop: Workshop) -> None:
-        """Check what is left when all workers have gone."""
+        """Check what is left when all workers have ended."""
         self.require(not self._fleet.ended_by_signals, "a repeated SIGTERM ended a worker at once")
         with all_firms("checking the invariants"):
             jobs = {job.job_id: job for job in JobQueue.objects.all()}
@@ -162,7 +162,7 @@ class Watch:
             self.fail(str(error))
 
     def unsettled(self) -> list[Row]:
-        """Return the jobs that are not over yet."""
+        """Return the jobs that have not ended."""
         return [row for row in self._rows.values() if row.status in LIVE]
 
     def _check_row(self, row: Row, before: Row | None) -> None:
@@ -183,7 +183,7 @@ class Watch:
             self._check_report(row, before)
 
     def _check_report(self, row: Row, before: Row) -> None:
-        """What a supervisor's report takes back counts if it ran, and only then."""
+        """Check that a reported job counts its attempt if it ran, and only then."""
         actor = self._scheduler.current
         if actor is None or actor.name != SIDECAR or before.deaths >= QUARANTINE_DEATHS:
             return
@@ -215,7 +215,7 @@ class Watch:
         self.require(holders == admitted, f"slots held by {holders}, ready are {admitted}")
 
     def _check_caps(self, rows: Collection[Row], caps: Mapping[int, int]) -> None:
-        """What is let through never grows beyond the cap; what ran before it may end."""
+        """Check that no job is admitted beyond the cap; those from before the cap may end."""
         counted = Counter(row.firm_id for row in rows if row.counts)
         for firm_id, cap in caps.items():
             most = max(cap, self._counted[firm_id])
@@ -223,14 +223,14 @@ class Watch:
         self._counted = counted
 
     def _check_trust(self, raw: sqlite3.Connection) -> None:
-        """Who trusts its lease has it, whatever went slow and whose clock went wrong."""
+        """Check that a worker that trusts its lease has one, however slow or wrong its clock is."""
         if not self.honest_clock:
             return
         leases = {one for (one,) in raw.execute(LEASES)}
         for name, worker in self._fleet.workers.items():
             lease = worker.loop.state.lease
             if worker.loop.state.halt.is_set():
-                # It has said goodbye, and its row is gone.
+                # The worker has ended its lease itself, and its row is gone.
                 continue
             with self._scheduler.seen_by(worker.process):
                 trusted = lease.trusted
@@ -248,7 +248,7 @@ class Watch:
         self.require(not completed or plan.course[-1] not in never, f"{job} cannot have completed")
 
     def _check_letter(self, letter: DeadLetterQueue, job: JobQueue, workshop: Workshop) -> None:
-        """No innocent is given up: each dead letter has a reason that the job's row shows."""
+        """Check that each dead letter has a reason that the job's row confirms."""
         plan = workshop.plans[job.payload["number"]]
         match letter.reason:
             case DeadReason.FATAL:
@@ -260,9 +260,9 @@ class Watch:
         self.require(due, f"{job} was given up as {letter.reason} for nothing")
 
     def _told_stale(self, fields: Mapping[str, Any]) -> None:
-        """Whoever is told to have come too late must not have settled the job itself.
+        """Check that an outcome called stale was not settled by the same claim before.
 
-        It cannot tell once somebody else has claimed the job since.
+        This cannot be seen once another worker has claimed the job.
         """
         fence = self._fences.get((fields["job_id"], fields["worker_id"], fields["attempt"]))
         row = self._rows[UUID(fields["job_id"]).hex]

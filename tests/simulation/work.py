@@ -1,4 +1,4 @@
-"""The jobs of a run: what their handlers do, and their record of having done it."""
+"""The jobs of a run: what their handlers do, and what they note."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.support.journal import Entry
 MAX_ATTEMPTS = 3
 TIMEOUT_SECONDS = 4.0
 SNOOZE_SECONDS = 1.0
-# Some handlers look up so often.
+# How often some handlers look whether they should stop.
 LOOK_SECONDS = 0.4
 
 
 class Does(StrEnum):
-    """How one run of a handler goes."""
+    """How one run of a handler ends."""
 
     COMPLETES = "completes"
     COMPLETES_IN_A_TRANSACTION = "completes in a transaction"
@@ -36,7 +36,7 @@ class Does(StrEnum):
     DAWDLES = "dawdles"
 
 
-# How the runs of a job go, one after the other; further ones go as the last.
+# How the runs of a job end, one after the other, with weights; the last one repeats.
 COURSES: dict[tuple[Does, ...], int] = {
     (Does.COMPLETES,): 50,
     (Does.COMPLETES_IN_A_TRANSACTION,): 15,
@@ -53,7 +53,7 @@ COURSES: dict[tuple[Does, ...], int] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to become of a job."""
+    """What happens to a job."""
 
     course: tuple[Does, ...]
     seconds: float
@@ -61,7 +61,7 @@ class Plan:
 
 
 class Payload(JobPayload):
-    """Names the plan."""
+    """A payload with the number of the job's plan."""
 
     number: int
 
@@ -80,9 +80,9 @@ class Workshop:
     ) -> None:
         self.plans: list[Plan] = []
         self.starts: list[Entry] = []
-        # The claims whose handlers run, or ran when their process died.
+        # The tokens of the claims whose handlers run, or ran when their process died.
         self.running: set[int] = set()
-        # In some worlds all jobs are short, and workers claim ahead.
+        # In some runs all jobs are short, so that workers claim ahead.
         self._hurried = rng.random() < 0.3
         self._runs: Counter[int] = Counter()
         self._scheduler = scheduler
@@ -92,7 +92,7 @@ class Workshop:
         self._trace = trace
 
     def declare(self) -> None:
-        """Put the job types into the registry."""
+        """Declare the job types."""
         for name, lock_limit in (("sim.work", 1), ("sim.pair", 2)):
             job(
                 name,
@@ -104,18 +104,18 @@ class Workshop:
             )(self._handle)
 
     def plan(self) -> int:
-        """Plan a job; return its number."""
+        """Plan a job by chance; return the number of the plan."""
         (course,) = self._rng.choices(list(COURSES), weights=list(COURSES.values()))
         seconds = 0.0 if self._hurried else self._rng.choice((0.01, self._rng.uniform(0.05, 1.5)))
         return self.add(Plan(course, seconds, looks_up=self._rng.random() < 0.3))
 
     def add(self, plan: Plan) -> int:
-        """Add a job's plan; return its number."""
+        """Add a plan; return its number."""
         self.plans.append(plan)
         return len(self.plans) - 1
 
     def entries(self) -> list[Entry]:
-        """Return what the handlers noted."""
+        """Return the starts of handlers."""
         return self.starts
 
     def _handle(self, payload: Payload, ctx: JobContext) -> None:
@@ -129,7 +129,7 @@ class Workshop:
             self._work(plan, ctx)
             self._end(does, ctx)
         finally:
-            # Not reached in a process that dies.
+            # A process that dies never gets here.
             self.running.discard(ctx.fence)
         self._trace(f"job {payload.number} ends")
 

@@ -1,4 +1,4 @@
-"""One run: a world made from a seed, a storm, a calm, and whether all went well."""
+"""One run: what the seed determines, a storm, a calm, and the checks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.simulation.work import Workshop
 
 LEASE_SECONDS = 3.0
 STORM_SECONDS = (1.5, 4.5)
-# By then the last lease is over, the last backoff, and the last pause.
+# By the end of this time the last lease, backoff and pause are over.
 CALM_SECONDS = 60.0
 LEAVE_SECONDS = 30.0
 SHOWN = 80
@@ -41,14 +41,14 @@ SHOWN = 80
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a seed."""
+    """The result of a run."""
 
     seed: int
     violation: str
     trace: list[str]
 
     def story(self) -> str:
-        """Return what to read when it went wrong."""
+        """Return the violation and the last steps, for the message of a failure."""
         shown = self.trace[-SHOWN:]
         heading = f"seed {self.seed}: {self.violation}\nThe last {len(shown)} steps:"
         return "\n".join([heading, *shown])
@@ -60,14 +60,14 @@ def simulate(
     mutate: Callable[[pytest.MonkeyPatch], None] | None = None,
     kind: type[World] | None = None,
 ) -> Run:
-    """Run the world of this seed, which begins with that content of the database."""
+    """Run the world of this seed, beginning with this content of the database."""
     with pytest.MonkeyPatch.context() as monkeypatch, _quiet():
         world = (kind or World)(seed, content, monkeypatch)
         if mutate is not None:
             mutate(monkeypatch)
         try:
             world.run()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it happened to this seed
+        except Exception as error:  # noqa: BLE001 - any error is a violation
             world.watch.fail(f"{type(error).__name__}: {error}\n{format_exc()}")
         finally:
             world.scheduler.close()
@@ -76,7 +76,7 @@ def simulate(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Log nothing: the trace tells more."""
+    """Log nothing inside the block, because the trace tells more."""
     logging.disable()
     try:
         yield
@@ -85,7 +85,7 @@ def _quiet() -> Iterator[None]:
 
 
 class World:
-    """Everything there is in one run."""
+    """All that takes part in one run."""
 
     watch_type: ClassVar[type[Watch]] = Watch
 
@@ -126,7 +126,7 @@ class World:
         self._producer, self._tasks = self._populate(firms)
 
     def _populate(self, firms: list[Firm]) -> tuple[Producer, dict[str, Callable[[], None]]]:
-        """Return the producer, and what everybody does, by name."""
+        """Return the producer, and the work of each actor, by name."""
         producer = Producer(self.scheduler, self._chance("producer"), self._workshop, firms)
         operator = Operator(self.scheduler, self._chance("operator"), producer, firms)
         nemesis = Nemesis(
@@ -155,7 +155,7 @@ class World:
         self.watch.install()
 
     def run(self) -> None:
-        """Let the storm pass, and see that the calm sets everything right."""
+        """Run the storm and the calm, and check that all jobs end."""
         self._fleet.start(self._rng.randint(2, 3))
         for name, work in self._tasks.items():
             self.scheduler.spawn(Process(name), "main", work)
@@ -181,13 +181,13 @@ class World:
         self._network.weather.storm = False
 
     def _let_run(self, until: Callable[[], bool], seconds: float) -> bool:
-        """Run until that is so; False: it was not in so many seconds."""
+        """Run until `until` is true or there is a violation; return False if it takes too long."""
         return self.scheduler.run(
             lambda: bool(self.watch.violation) or until(), self.scheduler.now + seconds
         )
 
     def _chance(self, of: str) -> Random:
-        """Return a source of chance that nothing else draws from."""
+        """Return a source of chance for one purpose, which depends on the seed only."""
         return Random(f"{self._seed} {of}")
 
     def _database_time(self) -> float:
