@@ -9,5 +9,5 @@ _INTERFACE = re.compile("^/api/v1/(jobs/admin|mail)/")
 
 
 def resource_of(path: str) -> str:
-    """Return the resource that an address begins with: jobs, dlq, accounts; "" elsewhere."""
+    """Return the resource that a path of the API begins with: jobs, dlq, accounts; "" elsewhere."""
     return _INTERFACE.sub("", path).partition("/")[0]

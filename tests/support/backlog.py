@@ -1,4 +1,4 @@
-"""Lines of waiting jobs, written by the table full, and who is served from them in which order."""
+"""Long backlogs of jobs, written straight to the tables, and the order in which they are served."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Server", "analyze", "fill", "jain", "make_firms"]
 
 
 def make_firms(count: int, weights: Sequence[float] = ()) -> list[int]:
-    """Create firms, with these weights or the usual one; return their ids in turn."""
+    """Create firms, with these weights or the usual one; return their ids in order."""
     given = weights or [1.0] * count
     firms = Firm.objects.bulk_create(
         Firm(name=f"Firm {number}", slug=f"line-{number}", weight=given[number])
@@ -28,19 +28,19 @@ def make_firms(count: int, weights: Sequence[float] = ()) -> list[int]:
 
 
 def fill(jobs: Mapping[int, int], *, priority: int = 2, age_seconds: int = 3_600) -> None:
-    """Give firms, by id, so many jobs that are due since then."""
+    """Give each firm this many jobs, by its id; they have been due for `age_seconds`."""
     rows.fill(jobs, Kind(job_type="noop", priority=priority, age_seconds=age_seconds))
     analyze()
 
 
 def analyze() -> None:
-    """Let the planner know what is in the tables."""
+    """Let the planner know what the tables contain."""
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
 
 
 class Server:
-    """A worker, with a row of its own, that is done with its jobs at once."""
+    """A worker with a row of its own, whose jobs complete at once."""
 
     def __init__(self) -> None:
         self.fair_share = FairShare()
@@ -51,15 +51,15 @@ class Server:
         return claim(self._worker_id, limit, self.fair_share)
 
     def finish(self, claims: Sequence[Claim]) -> list[int]:
-        """Complete these jobs; return their firms, in order."""
+        """Complete these jobs; return their firms in order."""
         rows.complete([one.job_id for one in claims])
         return [one.firm_id for one in claims]
 
     def serve(self, limit: int) -> list[int]:
-        """Claim and complete one batch; return the firms of its jobs, in order."""
+        """Claim and complete one batch; return the firms of its jobs in order."""
         return self.finish(self.claim(limit))
 
     def services(self, limit: int) -> Iterator[int]:
-        """Yield the firms of all jobs, batch after batch, until nothing is left."""
+        """Yield the firms of all jobs, batch after batch, until no job is left."""
         while served := self.serve(limit):
             yield from served

@@ -1,4 +1,4 @@
-"""Bounds on requests, lifted where a test or the soak asks more often than anybody may."""
+"""Lifts the bounds on requests where a test or the soak asks more often than anybody may."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which database this process works on, and how to change that for a while."""
+"""Which database this process uses, and how to use another one for a while."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ unpooled_only = pytest.mark.skipif(
 
 
 def is_waited_for() -> bool:
-    """Say whether somebody waits for a lock of this session's; other tests' wait for one another, too."""
+    """Say whether a session waits for a lock of this one; sessions of other tests do not count."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT 1 FROM pg_locks"
@@ -42,7 +42,7 @@ def is_waited_for() -> bool:
 
 
 def database_url() -> str:
-    """Return the address of the database that this process works on."""
+    """Return the URL of the database that this process uses."""
     database = connection.settings_dict
     if connection.vendor == "sqlite":
         return f"sqlite:///{Path(database['NAME']).resolve()}"
@@ -56,7 +56,7 @@ def database_url() -> str:
 
 
 def listen_url() -> str:
-    """Return the address past the pooler of the database that this process works on; empty: no pooler."""
+    """Return the URL of this process's database without the pooler; empty if there is none."""
     url = settings.LISTEN_DATABASE_URL
     if url in ("", "off"):
         return str(url)
@@ -64,12 +64,12 @@ def listen_url() -> str:
 
 
 def have_to_itself() -> None:
-    """Wait until nobody else uses this process's database, which is to be dropped.
+    """Wait until no other session uses this process's database, which is to be dropped.
 
-    A session goes on for a while after its process was killed, and a pooler keeps its own.
+    A session lives on for a while after its process was killed, and a pooler keeps sessions open.
 
     Raises:
-        AssertionError: somebody left one open.
+        AssertionError: another session stays open.
     """
     with psycopg.connect(listen_url() or database_url(), autocommit=True) as server:
         others = (
@@ -86,7 +86,7 @@ def have_to_itself() -> None:
 
 @contextmanager
 def empty_database(name: str, folder: Path) -> Iterator[str]:
-    """Make an empty database beside this process's own; yield its address."""
+    """Create an empty database beside this process's own; yield its URL."""
     if connection.vendor == "sqlite":
         yield f"sqlite:///{folder / name}.sqlite3"
         return
@@ -103,7 +103,7 @@ def empty_database(name: str, folder: Path) -> Iterator[str]:
 
 @contextmanager
 def default_database(url: str) -> Iterator[None]:
-    """Make the database at `url` the default database of this thread, inside the block."""
+    """Make the database at `url` the default database of this thread inside the block."""
     settings, connection_before = (
         connections.settings[DEFAULT_DB_ALIAS],
         connections[DEFAULT_DB_ALIAS],
@@ -119,7 +119,7 @@ def default_database(url: str) -> Iterator[None]:
 
 
 def listeners() -> int:
-    """Return how many sessions of this database wait for notifications."""
+    """Return how many sessions of this database listen for notifications."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity"
@@ -129,6 +129,6 @@ def listeners() -> int:
 
 
 def interrupted(generator: Any, **_: Any) -> None:
-    """Stand in for `Connection.wait` when a signal comes."""
+    """Stand in for `Connection.wait`, as if a signal came."""
     next(generator)
     raise KeyboardInterrupt

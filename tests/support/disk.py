@@ -1,4 +1,4 @@
-"""A disk so small that it can be filled to the last byte."""
+"""A disk so small that a test can fill it to the last byte."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Disk:
         self._filler = path / "filler"
 
     def fill(self) -> None:
-        """Leave no room at all."""
+        """Leave no free space."""
         with self._filler.open("ab", buffering=0) as filler:
             for size in (len(CHUNK), 512, 1):
                 try:
@@ -33,13 +33,13 @@ class Disk:
                         raise
 
     def empty(self) -> None:
-        """Give the room back."""
+        """Free the space again."""
         self._filler.unlink()
 
 
 @contextmanager
 def small_disk(path: Path, megabytes: int) -> Iterator[Disk]:
-    """Mount one inside the block; skip the test where that cannot be done."""
+    """Mount a small disk inside the block; skip the test if that cannot be done."""
     path.mkdir(parents=True)
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small disk")

@@ -1,7 +1,7 @@
-"""Empties the database after a test that committed, for a fraction of what `flush` costs.
+"""Empties the database after a test that committed, much faster than `flush` does.
 
-`flush` truncates every table and writes the permissions anew. Here only the tables with rows are
-emptied, and what the migrations wrote stays.
+`flush` truncates every table and writes the permissions anew. This empties only the tables with
+rows, and keeps what the migrations wrote.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tenants.scope import all_firms
 KEPT = {"django_content_type", "auth_permission"}
 FIRMS = "tenants_firm"
 ATTEMPTS = 5
-# Foreign keys of the database: the table that has one, and the table it refers to.
+# The foreign keys of the database: the table that has the key, and the table it refers to.
 REFERENCES = """
     SELECT conrelid::regclass::text, confrelid::regclass::text FROM pg_constraint
     WHERE contype = 'f' AND conrelid <> confrelid
@@ -27,9 +27,10 @@ REFERENCES = """
 
 
 def empty_used_tables() -> None:
-    """Delete every row but those that the migrations wrote.
+    """Delete all rows except those that the migrations wrote.
 
-    A page that a browser had asked for may still be read: then one of the two has to begin anew.
+    A page that a browser asked for may still be read, which can be a deadlock; then this is
+    repeated.
     """
     for left in reversed(range(ATTEMPTS)):
         try:
@@ -61,7 +62,7 @@ def _tables() -> list[str]:
 
 def _used(cursor: Any) -> list[str]:
     if connection.vendor == "postgresql":
-        # By its size: a plan that reads every table costs the server more than most tests.
+        # Found by size, because a query that reads every table costs more than most tests.
         cursor.execute(
             "SELECT name FROM unnest(%s::text[]) AS name WHERE pg_relation_size(name::regclass) > 0",
             [_tables()],
@@ -73,7 +74,7 @@ def _used(cursor: Any) -> list[str]:
 
 
 def _delete_all(cursor: Any, table: str) -> None:
-    """Delete every row, also of a table whose trigger refuses that."""
+    """Delete all rows, also of a table whose trigger forbids that."""
     cursor.execute(
         "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
         " AND tbl_name = %s AND sql LIKE '%%RAISE%%'",
@@ -88,18 +89,18 @@ def _delete_all(cursor: Any, table: str) -> None:
 
 
 def _forget_statistics(cursor: Any) -> None:
-    """Let the planner go by what it takes for granted: the tables of the next test are others."""
+    """Delete the planner's statistics, because the tables of the next test have other contents."""
     cursor.execute("SELECT name FROM sqlite_master WHERE name LIKE 'sqlite_stat_'")
     found = cursor.fetchall()
     for (table,) in found:
         cursor.execute(f"DROP TABLE {table}")
     if found:
-        # The connection keeps what it read of them until it reads the schema again.
+        # The connection keeps the statistics it has read until it reads the schema again.
         cursor.execute("PRAGMA writable_schema = RESET")
 
 
 def _truncate(cursor: Any, used: list[str]) -> None:
-    """Empty the tables, and with them those that refer to them, as PostgreSQL demands."""
+    """Empty the tables, and the tables that refer to them, because PostgreSQL demands that."""
     tables: set[str] = set()
     added = set(used)
     while added:

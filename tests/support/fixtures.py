@@ -1,4 +1,4 @@
-"""Fixtures of the tests that start real workers, or read the planner's mind."""
+"""Fixtures of tests that start real workers, or that depend on the planner."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from tests.support.workers import Fleet
 
 @pytest.fixture
 def queue(transactional_db: None, firm: Firm, tmp_path: Path) -> Iterator[Scenario]:
-    """Return an empty queue whose history is recorded."""
+    """Return an empty queue whose transitions are recorded."""
     with recorded_history():
         yield Scenario(firm, tmp_path)
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    """Return a fleet without workers; none that the test starts survives it.
+    """Return a fleet without workers; at the end all its workers are killed.
 
-    A test asks for its queue first: that one is emptied when the workers are gone.
+    A test has to request its queue first, so that the tables are emptied after the workers are
+    gone.
     """
     fleet = Fleet(tmp_path)
     try:
@@ -46,7 +47,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Have LISTEN go to the database of this process, where the suite runs behind a pooler."""
+    """Let LISTEN go to this process's database, if the suite runs behind a pooler."""
     settings.LISTEN_DATABASE_URL = listen_url()
     yield
     if connection.vendor == "postgresql":
@@ -57,7 +58,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 
 @pytest.fixture
 def no_autovacuum(transactional_db: None) -> Iterator[None]:
-    """Keep autovacuum from the table of jobs: it would read its pages, and count its rows anew."""
+    """Keep autovacuum from the table of jobs, because it reads pages and updates statistics."""
     if connection.vendor != "postgresql":
         yield
         return
@@ -70,14 +71,14 @@ def no_autovacuum(transactional_db: None) -> Iterator[None]:
 
 @pytest.fixture
 def stopped_clock(db: None) -> Iterator[None]:
-    """Let no time go by but what the test itself lets go by, however long it takes."""
+    """Let time pass only when the test says so."""
     with later(0):
         yield
 
 
 @pytest.fixture(scope="session")
 def own_server() -> Iterator[Server]:
-    """Return a PostgreSQL that nobody else uses, so that it may crash."""
+    """Return a PostgreSQL server that no other test uses at the same time, so that it may crash."""
     with postgres_server() as server:
         yield server
 
@@ -86,7 +87,7 @@ def own_server() -> Iterator[Server]:
 def queue_on_own_server(
     own_server: Server, django_db_blocker: DjangoDbBlocker, tmp_path: Path
 ) -> Iterator[Scenario]:
-    """Return an empty queue on that server, which is the default database meanwhile."""
+    """Return an empty queue on that server, whose database is the default one meanwhile."""
     with django_db_blocker.unblock(), queue_at(own_server.url, tmp_path) as queue:
         yield queue
         call_command("flush", verbosity=0, interactive=False)
@@ -94,7 +95,7 @@ def queue_on_own_server(
 
 @contextmanager
 def queue_at(url: str, folder: Path) -> Iterator[Scenario]:
-    """Make the database at `url`, which may be empty, the default one; yield a queue on it."""
+    """Make the database at `url`, which may be empty, the default one; yield a queue in it."""
     with default_database(url), override_settings(LISTEN_DATABASE_URL=""):
         call_command("migrate", verbosity=0)
         with recorded_history():

@@ -1,4 +1,4 @@
-"""What schemathesis needs to ask this API, in the suite and in the soak."""
+"""What schemathesis needs to ask this API, for the suite and the soak."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tests.support.bounds import unbounded
 from tests.support.mail_rows import PROFILE, RowsByResource, fill_mail
 
 load_all_checks()
-# What the schema allows may be refused all the same: a cursor nobody gave out, a payload that
-# does not fit its job's type.
+# The API may refuse what the schema allows, such as an invented cursor, or a payload that does not
+# fit its job's type.
 NOT_HELD: Any = CHECKS.get_by_names(["positive_data_acceptance"])
 
 schema = schemathesis.openapi.from_wsgi("/api/v1/schema/?format=json", get_wsgi_application())
 
 
-# What the schema cannot say of a field, and hardly ever is made up.
+# Values that the schema cannot describe, and that are hardly ever generated.
 _LATER = ["2030-01-01T09:00:00Z", "2030-03-31T02:30:00+02:00"]
 PLAUSIBLE: dict[str, list[Any]] = {
     "actions": [
@@ -60,14 +60,14 @@ PLAUSIBLE: dict[str, list[Any]] = {
 
 @dataclass(frozen=True)
 class Targets:
-    """Ids and names that exist: `ids` by resource, `fields` by the field that names them."""
+    """Ids and names that exist: `ids` by resource, `fields` by the name of the field."""
 
     ids: dict[str, list[str]]
     fields: dict[str, list[str]]
 
 
 def targets_of(queue: FirmRows, owner: Any, readers: tuple[Any, ...] = ()) -> Targets:
-    """Give the firm's mail rows, the mailboxes the owner's, and return what can be asked for."""
+    """Give the firm rows of mail, in mailboxes of the owner's; return what requests can ask for."""
     rows: RowsByResource = {
         **_queue_rows(queue),
         **fill_mail(queue.firm, owner, readers),
@@ -96,13 +96,13 @@ def _queue_rows(rows: FirmRows) -> RowsByResource:
 
 
 def aim(case: schemathesis.Case[Any], targets: Targets) -> None:
-    """Let every other id be one that exists: made-up ones lead to 404 alone."""
+    """Replace every other generated id by one that exists, because the others only lead to 404."""
     ids = targets.ids.get(resource_of(case.path), [])
     for name, made_up in case.path_parameters.items():
         with suppress(ValueError):
             UUID(str(made_up))
             case.path_parameters[name] = _aimed(made_up, ids)
-    # What the schema forbids stays as it is: it has to be refused.
+    # What the schema forbids is not replaced, because it has to be refused.
     if case.meta is None or case.meta.generation.mode.is_positive:
         fields = {**PLAUSIBLE, **targets.fields, "ids": ids}
         for part in (case.query, case.body):
@@ -111,7 +111,7 @@ def aim(case: schemathesis.Case[Any], targets: Targets) -> None:
 
 
 def _aimed_below(part: Any, fields: dict[str, list[Any]]) -> Any:
-    """Return the same with what its fields name, at any depth, aimed."""
+    """Return the same structure, with the values of known fields replaced at any depth."""
     if isinstance(part, list):
         return [_aimed_below(one, fields) for one in part]
     if not isinstance(part, dict):
@@ -127,7 +127,7 @@ def _aimed_below(part: Any, fields: dict[str, list[Any]]) -> Any:
 
 
 def _aimed(made_up: Any, existing: list[Any]) -> Any:
-    """Return one that exists for every other one that is made up, always the same."""
+    """Return an existing value for every other generated one; the same one each time."""
     if not existing or made_up is None:
         return made_up
     number = crc32(repr(made_up).encode(errors="replace"))
@@ -136,7 +136,7 @@ def _aimed(made_up: Any, existing: list[Any]) -> Any:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let requests be asked in this transaction, without bounds, with everything configured."""
+    """Keep requests in this transaction, without bounds, with every setting that they need."""
     topic = "projects/mailroom/topics/gmail"
     with one_connection(), unbounded(), override_settings(GMAIL_PUBSUB_TOPIC=topic):
         yield
@@ -144,14 +144,14 @@ def undisturbed() -> Iterator[None]:
 
 @contextmanager
 def undone() -> Iterator[None]:
-    """Take back what is done inside the block: each request meets the same rows."""
+    """Undo what is done inside the block, so that each request finds the same rows."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
 
 
 def issued(firm: Firm, role: Role | None) -> tuple[Any, str]:
-    """Return a new member and their API key; without a role platform staff, with one to all firms."""
+    """Return a new member and their API key; without a role, staff with a key to every firm."""
     if role is None:
         staff = UserFactory(username=f"staff-{firm.slug}", platform_staff=True)
         every = Firm.objects.get(slug=SYSTEM_SLUG)
@@ -162,7 +162,7 @@ def issued(firm: Firm, role: Role | None) -> tuple[Any, str]:
 
 @contextmanager
 def one_connection() -> Iterator[None]:
-    """Keep the connection, and with it the transaction around, over the requests."""
+    """Keep the connection, and so the transaction around the requests, from one to the next."""
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
     try:

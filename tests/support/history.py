@@ -1,4 +1,4 @@
-"""Writes down every change of a job's status or token, by trigger: no writer can leave it out."""
+"""Records every change of a job's status or token by a trigger, so that no write is missed."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class Transition:
 
     @property
     def is_claim(self) -> bool:
-        """Whether a worker took the job."""
+        """Whether a worker claimed the job."""
         return self.became is Status.CLAIMED and self.was is not Status.CLAIMED
 
 
 @contextmanager
 def recorded_history() -> Iterator[None]:
-    """Record inside the block."""
+    """Record the transitions inside the block."""
     _execute(DROP)
     _execute(CREATE)
     try:
@@ -75,7 +75,7 @@ def recorded_history() -> Iterator[None]:
 
 
 def transitions(job_id: UUID | None = None) -> list[Transition]:
-    """Return what was recorded, of one job where given, oldest first."""
+    """Return the recorded transitions, of one job if given, oldest first."""
     read_uuid = dialects.current().read_uuid
     with connection.cursor() as cursor:
         cursor.execute(

@@ -1,7 +1,7 @@
-"""What holds after every scenario, whatever went wrong in it; see `check`.
+"""What must hold after every scenario, whatever went wrong in it; see `check`.
 
-The numbers are those of the rules they prove: nothing lost, terminal is terminal, attempts
-accounted for, the fence, keyed exclusion, nothing stuck, no innocent dead letter.
+The rules: no job is lost, terminal statuses are final, attempts are accounted for, tokens fence off
+old holders, keys exclude, nothing stays in flight, and no innocent job is dead-lettered.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from tenants.scope import all_firms
 from tests.support.history import Transition, transitions
 from tests.support.journal import Entry, Journal
 
-# Endings that give the attempt back. A rescue gives it back when the handler had not started.
+# These endings give the attempt back. A rescue gives it back if the handler had not started.
 REFUNDED = frozenset({AttemptEnd.RELEASED, AttemptEnd.SNOOZED})
-# What the errors of such endings are where a request to cancel made canceled jobs of them.
+# The error classes of such endings if a request to cancel turned them into canceled jobs.
 REFUNDED_ERRORS = frozenset({"Released", ""})
 NOT_STARTED = "NotStarted"
-# Its supervisor knew that it was not running: it had not started, or had ended.
+# The supervisor knew that the job was not running: it had not started, or had ended.
 NOT_RUNNING = "NotRunning"
 
 
 class Record(Protocol):
-    """What handlers noted of their starts, kept outside the queue."""
+    """A record of the starts of handlers, kept outside the queue."""
 
     def entries(self) -> list[Entry]:
-        """Return what was noted, oldest first."""
+        """Return the entries, oldest first."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is known once a scenario is over."""
+    """What is known when a scenario is over."""
 
     jobs: dict[UUID, JobQueue]
     attempts: dict[UUID, list[Attempt]]
@@ -50,14 +50,14 @@ class Evidence:
 def check(
     accepted: Collection[UUID], journal: Record, *, expected_dead: Collection[UUID] = ()
 ) -> None:
-    """Check every invariant, once all workers have stopped.
+    """Check every invariant; all workers must have stopped.
 
-    `accepted` are the ids that enqueue has returned; `expected_dead` those that were meant to end
+    `accepted` are the ids that enqueue has returned; `expected_dead` those of jobs that should end
     as dead letters.
     """
     evidence = _collect(journal)
     assert set(evidence.jobs) == set(accepted), "a job was lost, or appeared from nowhere"
-    assert evidence.dead == set(expected_dead), "a dead letter that nobody asked for"
+    assert evidence.dead == set(expected_dead), "other dead letters than expected"
     starts = Counter(UUID(entry.job_id) for entry in evidence.journal if entry.what == "start")
     for job_id, job in evidence.jobs.items():
         history = evidence.history[job_id]
@@ -68,9 +68,10 @@ def check(
 
 
 def check_exclusion(journal: Journal, deaths: Mapping[int, float]) -> None:
-    """Check that no two handlers of one label ran at once.
+    """Check that no two handlers with the same label ran at once.
 
-    `deaths` says by session when a worker was killed: its handlers without an end ran until then.
+    `deaths` has the time at which a worker was killed, by session: handlers without an end ran
+    until then.
     """
     by_label: dict[str, list[tuple[float, float]]] = defaultdict(list)
     ends = {
@@ -82,7 +83,7 @@ def check_exclusion(journal: Journal, deaths: Mapping[int, float]) -> None:
     for label, intervals in by_label.items():
         intervals.sort()
         for (_, ended), (started, _) in itertools.pairwise(intervals):
-            assert started >= ended, f"two handlers of {label} at once"
+            assert started >= ended, f"two handlers of {label} overlap"
 
 
 def _collect(journal: Record) -> Evidence:
@@ -94,7 +95,7 @@ def _collect(journal: Record) -> Evidence:
         for attempt in Attempt.objects.all():
             attempts[attempt.job_id].append(attempt)
         return Evidence(
-            # A payload may be one that nobody can read.
+            # The payload is not loaded, because it may be unreadable.
             jobs={job.job_id: job for job in JobQueue.objects.defer("payload")},
             attempts=attempts,
             history=history,
@@ -105,7 +106,7 @@ def _collect(journal: Record) -> Evidence:
 
 
 def _check_path(history: list[Transition]) -> None:
-    """Terminal is terminal; a claim takes only pending jobs; each write carries the last token."""
+    """Check that terminal is terminal, claims take pending jobs, and writes have the last token."""
     newest = 0
     for step in history:
         assert step.was not in TERMINAL, f"{step} left a terminal status"
@@ -115,14 +116,15 @@ def _check_path(history: list[Transition]) -> None:
             newest = step.new_token
         elif step.was in IN_FLIGHT:
             assert step.old_token == newest, f"{step} was written with an old token"
-            # Kept while it runs, negated by settle, nulled by release and rescue.
+            # The token stays while the job runs; settling negates it, release and rescue set it to
+            # zero.
             assert step.new_token in (newest, -newest, 0), f"{step} made up a token"
 
 
 def _check_accounts(
     job: JobQueue, attempts: list[Attempt], history: list[Transition], starts: int
 ) -> None:
-    """Every claim is either counted or was given back, with a line in the history that says so."""
+    """Check that every claim counts as an attempt, or was given back by an entry of the history."""
     claims = sum(step.is_claim for step in history)
     rescued = [one for one in attempts if one.end == AttemptEnd.RESCUED]
     not_started = [one for one in rescued if one.error_class == NOT_STARTED]
@@ -136,13 +138,13 @@ def _check_accounts(
 
 
 def _gave_back(attempt: Attempt) -> bool:
-    """Say whether an attempt that was no rescue's was given back."""
+    """Say whether an attempt was given back, other than by a rescue."""
     canceled = attempt.end == AttemptEnd.CANCELED
     return attempt.end in REFUNDED or (canceled and attempt.error_class in REFUNDED_ERRORS)
 
 
 def _check_rest(job: JobQueue) -> None:
-    """Nothing is stuck in flight, and a finished job holds nothing."""
+    """Check that no job is still in flight, and that an ended one holds nothing."""
     assert job.status not in IN_FLIGHT, f"{job} is stuck: {job.status}"
     if job.status in LIVE:
         assert job.ready != job.waiting, f"{job} can never be claimed"

@@ -1,4 +1,4 @@
-"""The handlers' own record of what they did, kept outside the database under test."""
+"""What handlers record of their runs, outside the database under test."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 @dataclass(frozen=True)
 class Entry:
-    """A handler started or ended.
+    """The start or the end of a handler.
 
-    `pid` is the worker process's, `session` that of the process and its parent, `thread` the
-    handler's in its process; `at` is the machine's monotonic clock, which all processes share.
+    `pid` is that of the worker process, `session` that of the process and its parent, `thread` is
+    the handler's; `at` is the machine's monotonic clock, which is the same for all processes.
     """
 
     what: Literal["start", "end"]
@@ -37,25 +37,25 @@ class Entry:
 
 
 class Journal:
-    """A file that many processes append to: one write per line, so that none is torn."""
+    """A file to which many processes append; each line is one write, so no line is torn."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def start(self, ctx: JobContext, label: str) -> None:
-        """Note that the handler started."""
+        """Write that the handler has started."""
         self._append("start", ctx, label)
 
     def end(self, ctx: JobContext, label: str) -> None:
-        """Note that the handler is about to return."""
+        """Write that the handler is about to return."""
         self._append("end", ctx, label)
 
     def entries(self) -> list[Entry]:
-        """Return what was noted, oldest first."""
+        """Return the entries, oldest first."""
         return list(self._read())
 
     def starts(self, *, job_id: UUID | None = None, session: int | None = None) -> list[Entry]:
-        """Return the starts, of one job or by one worker where given."""
+        """Return the starts, of one job or by one worker if given."""
         return [
             entry
             for entry in self._read()
@@ -85,7 +85,8 @@ class Journal:
     def _read(self) -> Iterator[Entry]:
         if self.path.exists():
             with self.path.open(encoding="utf-8") as lines:
-                # A write that crosses a page is seen in parts: a line is there with its end.
+                # A write across a page can be seen in parts, so only lines with an end are
+                # complete.
                 for line in lines:
                     if line.endswith("\n"):
                         yield Entry(**json.loads(line))

@@ -1,4 +1,4 @@
-"""Settings of a process whose users have the kind of key that USER_MODEL names."""
+"""Settings of a process whose users have keys of the type that USER_MODEL names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row of every resource of mail's API, written as cheaply as can be: for requests made up."""
+"""A row of every resource of mail's API, as cheap as possible, for generated requests."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from tenants.scope import all_firms
 
 PROFILE = "shop"
 PERSON = {"name": "Anna Novak", "address": "anna@customer.example"}
-# A firm's rows by the resource that their addresses begin with.
+# A firm's rows, by the resource with which their paths begin.
 RowsByResource = dict[str, list[Any]]
 
 
 def fill_mail(firm: Firm, owner: Any, readers: tuple[Any, ...] = ()) -> RowsByResource:
-    """Give the firm rows in the states that operations ask for, in mailboxes of the owner's."""
+    """Give the firm rows in the states that operations need, in mailboxes of the owner's."""
     with all_firms("test"):
         accounts = _accounts(firm, owner, readers)
         common = {"firm": firm, "account": accounts[0]}
@@ -74,7 +74,7 @@ def _accounts(firm: Firm, owner: Any, readers: tuple[Any, ...]) -> list[MailAcco
 
 
 def _mail(common: dict[str, Any]) -> RowsByResource:
-    """Store a conversation of a question with two files and its answer, with what was made of it."""
+    """Store a question with two files and its answer, and the rows that were derived from them."""
     now = timezone.now()
     thread = MailThread.objects.create(
         **common, gmail_thread_id="t1", subject="Price list", classification="needs_response",
@@ -132,7 +132,7 @@ def _mail(common: dict[str, Any]) -> RowsByResource:
 
 
 def _changes(common: dict[str, Any], message: Message) -> RowsByResource:
-    """Store what was done to the message, what is to be, and what a person is asked about."""
+    """Store actions that were done or are to be, and approvals that a person is asked for."""
     of_message = {**common, "message": message}
     hint = {"action": "star", "inverse_action": "restore_labels", "inverse_parameters": {}}
     done, nothing, undone, undo, waiting = Action.objects.bulk_create(
@@ -174,7 +174,7 @@ def _outbound(of_message: dict[str, Any], status: str) -> OutboundMessage:
 
 
 def _settings(common: dict[str, Any], owner: Any) -> RowsByResource:
-    """Store labels, rules, directions and agents, of one mailbox and of all."""
+    """Store labels, rules, directions and agents, for one mailbox and for all."""
     firm, of_all = common["firm"], {"firm": common["firm"]}
     profile = AgentProfile.objects.create(firm=firm, name=PROFILE, instructions="Sell.")
     conditions = {"type": "subject_contains", "value": "price"}
@@ -215,7 +215,7 @@ def _settings(common: dict[str, Any], owner: Any) -> RowsByResource:
 
 
 def _of_people(firm: Firm, owner: Any, answer: Message) -> RowsByResource:
-    """Store what the owner is reminded of, and what was asked about the firm's data."""
+    """Store the owner's reminders, and the data requests of the firm."""
     now = timezone.now()
     mine = {"firm": firm, "user": owner, "planned_at": now}
     reminders = [

@@ -1,4 +1,4 @@
-"""Settings of worker processes that do everything, and whose e-mails a test sees."""
+"""Settings of worker processes that serve all apps, and whose e-mails a test can read."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from config.settings import VAR_DIR
 
 EMAIL_BACKEND = "tests.support.post_office.EmailBackend"
 EMAIL_FOLDER = VAR_DIR / "post"
-# No alert job among the jobs that a test counts, however long its workers run.
+# Alerts are rare, so that no alert's job is among those that a test counts.
 ALERT_INTERVAL_SECONDS = ALERT_AGE_INTERVAL_MINUTES = 86_400

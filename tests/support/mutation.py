@@ -1,4 +1,4 @@
-"""Breaks the engine on purpose, in one place at a time: whoever watches has to notice."""
+"""Breaks the engine in one place at a time, to see whether tests notice."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from jobs.engine import end_attempts, settle
 
 
 class Seen(list[str]):
-    """Which of a mutant's faults were met by what ran."""
+    """Which faults of a mutant were reached."""
 
 
 Fault = Callable[[pytest.MonkeyPatch, Seen], None]
 
 FENCE = " AND j.lease_token = r.token"
 
-# What a module of the engine runs its statements with.
+# The functions with which a module of the engine runs its statements.
 RUNNERS = ("fetch", "run", "run_alone", "run_bypassing", "fetch_pipelined")
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Another wording in every statement of one module of the engine."""
+    """Replaces a text in every statement of one module of the engine."""
 
     module: ModuleType
     old: str
@@ -50,7 +50,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Without:
-    """A function of one module does nothing."""
+    """Lets a function of one module do nothing."""
 
     module: ModuleType
     name: str
@@ -69,7 +69,7 @@ _ending: ContextVar[ModuleType | None] = ContextVar("ending", default=None)
 def _replace_for(
     caller: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str, instead: Callable[..., Any]
 ) -> None:
-    """Call `instead(original, …)` for a function of `end_attempts`, whenever `caller` ends some."""
+    """Call `instead(original, …)` for a function of `end_attempts` when `caller` ends attempts."""
     end, original = end_attempts.end_attempts, getattr(end_attempts, name)
 
     def ending(*args: Any, **options: Any) -> Any:
@@ -90,7 +90,7 @@ def _replace_for(
 
 @dataclass(frozen=True)
 class RewriteEnd:
-    """Another wording in the statement that ends attempts, for one of those who end them."""
+    """Replaces a text in the statement that ends attempts, when one module runs it."""
 
     caller: ModuleType
     old: str
@@ -107,7 +107,7 @@ class RewriteEnd:
 
 @dataclass(frozen=True)
 class WithoutInEnd:
-    """A function that belongs to the end of an attempt does nothing, for one of those who end them."""
+    """Lets a function of the end of attempts do nothing, when one module ends them."""
 
     caller: ModuleType
     name: str
@@ -120,6 +120,6 @@ class WithoutInEnd:
 
 
 def settle_without_fence(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Write outcomes whoever has the job by now, plain completions and all others."""
+    """Write outcomes without comparing tokens: plain completions and all others."""
     RewriteEnd(settle, FENCE)(monkeypatch, seen)
     Rewrite(settle, FENCE)(monkeypatch, seen)

@@ -1,4 +1,4 @@
-"""Data that is nested as deeply as a test wants it."""
+"""Data nested as deeply as a test wants."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def nested(levels: int) -> Any:
-    """Return lists in lists, the innermost empty."""
+    """Return nested lists, of which the innermost is empty."""
     value: Any = []
     for _ in range(levels - 1):
         value = [value]

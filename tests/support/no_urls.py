@@ -1,4 +1,4 @@
-"""The address book of a process that serves no pages."""
+"""The URL configuration of a process that serves no pages."""
 
 from __future__ import annotations
 

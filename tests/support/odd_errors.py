@@ -1,4 +1,4 @@
-"""Exceptions that are hard to describe: whatever of them is read raises, lies, or cannot be stored."""
+"""Exceptions that are hard to describe: reading them raises, misleads, or gives odd texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EAST = timezone(timedelta(hours=14))
 
 
 class MuteError(Exception):
-    """Raises where its text is asked for."""
+    """Raises an error when its text is read."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -21,7 +21,7 @@ class MuteError(Exception):
 
 
 class ExitingError(Exception):
-    """Ends the interpreter where its text is asked for."""
+    """Exits the interpreter when its text is read."""
 
     def __str__(self) -> str:
         raise SystemExit(3)
@@ -30,21 +30,21 @@ class ExitingError(Exception):
 
 
 class RecursiveError(Exception):
-    """Never comes to an end of its text."""
+    """Recurses without end when its text is read."""
 
     def __str__(self) -> str:
         return str(self)
 
 
 class NumberError(Exception):
-    """Has a number for a text."""
+    """Returns a number as its text."""
 
     def __str__(self) -> str:
         return ODD
 
 
 class HiddenError(Exception):
-    """Shows neither its traceback nor its cause, nor what it is."""
+    """Raises an error when its traceback, its cause or its class is read."""
 
     def _hide(self) -> Any:
         raise KeyboardInterrupt
@@ -62,11 +62,11 @@ class _Nameless(type):
 
 
 class NamelessError(Exception, metaclass=_Nameless):
-    """Has no name."""
+    """Raises an error when its name is read."""
 
 
 class OddNameError(Exception):
-    """Has a name that no database stores."""
+    """Has a name that no database can store."""
 
 
 OddNameError.__qualname__ = "Odd\x00\ud800" + "x" * 500
@@ -74,7 +74,7 @@ OddNameError.__module__ = ODD
 
 
 class OddEqualityError(Exception):
-    """Cannot be compared."""
+    """Raises an error when it is compared."""
 
     def __eq__(self, other: object) -> bool:
         raise RuntimeError("no comparison")
@@ -83,26 +83,26 @@ class OddEqualityError(Exception):
 
 
 class MuteCancel(Cancel):
-    """Cancels, and says no why."""
+    """Cancels, with a reason that cannot be read."""
 
     __str__ = MuteError.__str__
 
 
 class MuteFatal(Fatal):
-    """Fails for good, and says no why."""
+    """Fails for good, with a reason that cannot be read."""
 
     __str__ = ExitingError.__str__
 
 
 class EmptyRetryable(Retryable):
-    """Lacks what its base sets."""
+    """Has none of the attributes that its base class sets."""
 
     def __init__(self) -> None:
         pass
 
 
 class EmptySnooze(Snooze):
-    """Lacks what its base sets."""
+    """Has none of the attributes that its base class sets."""
 
     def __init__(self) -> None:
         pass
@@ -184,6 +184,6 @@ ODD_ERRORS: dict[str, Any] = {
 
 
 def odd_error(name: str) -> BaseException:
-    """Return a new exception of this oddity."""
+    """Return a new exception of this name."""
     error: BaseException = ODD_ERRORS[name]()
     return error

@@ -1,4 +1,4 @@
-"""Settings of a worker process of yesterday's build, which knows none of the tests' job types."""
+"""Settings of an older build's worker process, which knows none of the tests' job types."""
 
 from __future__ import annotations
 

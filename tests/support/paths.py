@@ -1,4 +1,4 @@
-"""Where things lie in the repository."""
+"""Where the parts of the repository are."""
 
 from __future__ import annotations
 

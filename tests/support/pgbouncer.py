@@ -1,4 +1,4 @@
-"""A PgBouncer in front of the PostgreSQL that a proxy leads to."""
+"""A PgBouncer in front of the PostgreSQL server to which a proxy leads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.proxy import Proxy
 from tests.support.waiting import wait_until
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-# It refuses to run as root.
+# PgBouncer refuses to run as root.
 UNPRIVILEGED = "nobody" if os.geteuid() == 0 else None
 POOL_SIZE = 8
 CONFIGURATION = """\
@@ -37,19 +37,19 @@ server_tls_sslmode = disable
 
 
 class PgBouncer:
-    """A running pooler that may be paused and restarted."""
+    """A running pooler, which may be paused and restarted."""
 
     def __init__(
         self, configuration: Path, port: int, user: str, account: str | None = UNPRIVILEGED
     ) -> None:
-        """Use the configuration's `port` as the role `user`; the program runs as `account`."""
+        """Use the `port` of the configuration as the role `user`; the program runs as `account`."""
         self._configuration = configuration
         self._account = account
         self._console = f"host=127.0.0.1 port={port} user={user} dbname=pgbouncer"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it and wait until it takes connections."""
+        """Start the pooler, and wait until it accepts connections."""
         log = self._configuration.with_suffix(".log")
         with log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -61,19 +61,19 @@ class PgBouncer:
         wait_until(self._answers, "PgBouncer")
 
     def kill(self) -> None:
-        """End it without a chance to tidy up."""
+        """Kill the pooler."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(10)
 
     def command(self, text: str) -> None:
-        """Say something to its console, which knows the simple protocol alone.
+        """Send a command to the pooler's console, which knows only the simple query protocol.
 
         Raises:
-            AssertionError: it refused, or did not do it in time: a pause waits for every transaction.
+            AssertionError: the pooler refused, or was too slow; a pause waits for all transactions.
         """
         with closing(self._connect()) as console:
-            # Waiting inside libpq would outlast the test's timeout: a signal does not end it.
+            # A signal does not end a wait inside libpq, so it would outlast the test's timeout.
             console.pgconn.send_query(text.encode())
             wait_until(lambda: _has_answered(console), f"PgBouncer did {text}")
             answer = console.pgconn.get_result()
@@ -85,7 +85,7 @@ class PgBouncer:
 
     def _answers(self) -> bool:
         try:
-            # One that is stopped takes connections, and says nothing.
+            # A pooler that was stopped accepts connections, but does not answer.
             with self._connect(seconds=2):
                 return True
         except psycopg.OperationalError:
@@ -99,8 +99,8 @@ def _has_answered(console: psycopg.Connection) -> bool:
 
 @contextmanager
 def pgbouncer(proxy: Proxy, mode: str = "transaction") -> Iterator[tuple[PgBouncer, str]]:
-    """Run one inside the block; yield it and the address of the database through it."""
-    # Not a folder of pytest's: those are closed to others.
+    """Run a pooler inside the block; yield it, and the URL of the database through it."""
+    # Other accounts may not read pytest's folders.
     with (
         tempfile.TemporaryDirectory(prefix="mailroom-pgbouncer-") as folder,
         reserved_port() as port,

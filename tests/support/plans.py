@@ -1,4 +1,4 @@
-"""Reading what PostgreSQL says it will do, and counting what SQLite does."""
+"""Reads the plans of PostgreSQL, and counts the steps of SQLite."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from jobs.engine.transactions import fetch, in_transaction
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Walk a plan."""
+    """Yield each node of a plan."""
     yield plan
     for inner in plan.get("Plans", []):
         yield from nodes(inner)
 
 
 def explained(statement: Statement) -> dict[str, Any]:
-    """Run the statement under EXPLAIN, as the engine does, and return its plan."""
+    """Run the statement under EXPLAIN, as the engine would run it; return its plan."""
     sql, params = statement
     ((plan,),) = in_transaction(
         lambda: fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", params, prepared=True)
@@ -31,7 +31,7 @@ def explained(statement: Statement) -> dict[str, Any]:
 
 
 def sqlite_steps(work: Callable[[], object], *, each: int) -> int:
-    """Run it, and return how often SQLite's machine had done another `each` instructions."""
+    """Run `work`; return how often SQLite's machine has done `each` more instructions."""
     steps = 0
 
     def count() -> int:

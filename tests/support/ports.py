@@ -1,4 +1,4 @@
-"""Ports of loopback that nobody else is given meanwhile."""
+"""Ports of loopback that no other program gets meanwhile."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """Reserve a port inside the block, for a server that asks for it by number; until then it is closed.
+    """Reserve a port inside the block, for a server that needs its number; it is closed until then.
 
-    A socket is bound to it that does not listen: whoever asks for any free port gets another.
+    A socket is bound to the port and does not listen, so a program that asks for any free port gets
+    another one.
     """
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""An e-mail backend that writes down what it takes, and stops on the way where a test wants it to."""
+"""An e-mail backend that records the mails it takes, and that a test can stop on the way."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ BEFORE, AFTER = "before", "after"
 
 @dataclass(frozen=True)
 class PostOffice:
-    """What the backends of all processes have taken, and where they stop."""
+    """The mails that the backends of all processes have taken, and the places where they stop."""
 
     folder: Path
 
     def open(self) -> PostOffice:
-        """Make the folder."""
+        """Create the folder."""
         self.folder.mkdir()
         return self
 
     def stop(self, where: str) -> None:
-        """Let every mail from now on wait, before it is taken or after."""
+        """Let every later mail wait at this place: before it is taken, or after."""
         (self.folder / where).touch()
 
     def go_on(self, where: str) -> None:
-        """Let mails go through."""
+        """Let mails pass this place again."""
         (self.folder / where).unlink()
 
     @property
     def taken(self) -> list[tuple[str, str]]:
-        """Message-ID and subject of each mail that was taken, the first first."""
+        """Message-ID and subject of each mail that was taken, oldest first."""
         return [(line.split("\t")[0], line.split("\t")[1]) for line in self._lines("taken")]
 
     @property
@@ -47,7 +47,7 @@ class PostOffice:
         return self._lines("waited")
 
     def take(self, message: EmailMessage) -> None:
-        """Take one mail."""
+        """Take one mail, and wait where the test has stopped mails."""
         message_id = message.extra_headers["Message-ID"]
         self._wait(BEFORE, message_id)
         self._note("taken", f"{message_id}\t{message.subject}")
@@ -60,22 +60,22 @@ class PostOffice:
                 time.sleep(LOOK_SECONDS)
 
     def _note(self, name: str, line: str) -> None:
-        # One write at the end of the file: several processes do it.
+        # Several processes append, each with a single write.
         file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.write(file, f"{line}\n".encode())
         os.close(file)
 
     def _lines(self, name: str) -> list[str]:
         path = self.folder / name
-        # A line is there with its end.
+        # Only lines with an end are complete.
         return path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
 
 
 class EmailBackend(BaseEmailBackend):
-    """Django's door to it."""
+    """The e-mail backend for Django."""
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
-        """Take them."""
+        """Take these mails."""
         for message in email_messages:
             PostOffice(settings.EMAIL_FOLDER).take(message)
         return len(email_messages)

@@ -1,4 +1,4 @@
-"""A worker with claims it has not started: they wait in its buffer behind one slow job."""
+"""A worker with claims that it has not started: they wait in its buffer behind one slow job."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tests.support.workers import Fleet, WorkerProcess
 
 # After this many quick jobs a worker claims ahead.
 WARM_UP_JOBS = 20
-# Enough to fill the buffer behind the one that is running.
+# Enough jobs to fill the buffer behind the running one.
 QUICK_JOBS = 150
-# For longer than any test takes.
+# Longer than any test takes.
 KEEP_SECONDS = 600
 
 
 @dataclass(frozen=True)
 class Prefetch:
-    """The worker, the job that its only thread runs, and those behind it."""
+    """The worker, the job that its only thread runs, and the jobs behind that one."""
 
     worker: WorkerProcess
     blocking: UUID
@@ -37,9 +37,10 @@ class Prefetch:
 def claim_ahead(
     queue: Scenario, fleet: Fleet, *arguments: str, keeps: bool = True, **options: Any
 ) -> Prefetch:
-    """Start a worker and return when it has claimed jobs behind one that waits at a gate.
+    """Start a worker; return when it has claimed jobs behind one that waits at a gate.
 
-    Unless it `keeps` them, they go back half a second later, and others are claimed after a pause.
+    With `keeps` False, the jobs are given back half a second later, and others are claimed after a
+    pause.
     """
     queue.add(WARM_UP_JOBS)
     if keeps:
@@ -48,7 +49,7 @@ def claim_ahead(
     queue.wait_until_settled()
     gate = queue.gate()
     (blocking,) = queue.add(gate=gate, priority=0)
-    # It starts alone: others in its batch would count as started too.
+    # This job starts alone, because other jobs in its batch would count as started, too.
     queue.wait_until_started(blocking)
     behind = queue.add(QUICK_JOBS, priority=0)
     wait_until(lambda: queue.statuses(behind).keys() & IN_FLIGHT, "jobs claimed ahead")

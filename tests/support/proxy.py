@@ -1,4 +1,4 @@
-"""A network that fails on demand, between loopback and the PostgreSQL of this process."""
+"""A network between loopback and this process's PostgreSQL server, which fails on demand."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ UPSTREAM_SECONDS = 10
 # <asm-generic/socket.h>; Python names neither.
 SO_ATTACH_FILTER = 26
 SO_DETACH_FILTER = 27
-# One instruction, `return 0`: the kernel throws away whatever arrives, before it acknowledges it.
+# One instruction, `return 0`: the kernel drops each packet before it acknowledges it.
 DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
 
 
 class Proxy:
-    """Passes on all that clients and the server say, until it is told otherwise.
+    """Passes on all that clients and the server send, until a method says otherwise.
 
-    What was lost stays lost; what was held comes later.
+    What was lost stays lost; what was held is delivered later.
     """
 
     def __init__(self) -> None:
@@ -59,18 +59,18 @@ class Proxy:
         self.delay_seconds = (least, most)
 
     def hold(self) -> None:
-        """Let nothing through; the network is fine, as seen from both ends."""
+        """Hold everything back; both ends see a network that works."""
         self.flowing.clear()
 
     def vanish(self) -> None:
-        """Lose every packet from now on, as a pulled cable does: nobody is told."""
+        """Lose every packet from now on, as with a pulled cable: neither end is told."""
         self.flowing.clear()
         drop = struct.pack("HP", 1, ctypes.addressof(DROP_ALL))
         for one in self._sockets():
             one.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, drop)
 
     def refuse(self) -> None:
-        """Cut every connection there is, and each new one."""
+        """Cut every connection, and each new one."""
         self.refusing = True
         self.reset()
 
@@ -79,11 +79,11 @@ class Proxy:
         self._host, self._port = server.place
 
     def vanish_before_commit_of(self, word: str) -> None:
-        """Do so when a client wants to commit a transaction with `word` in it: it stays open."""
+        """Call `vanish` when a client commits a transaction with `word` in it; that stays open."""
         self.fatal_word = word
 
     def heal(self) -> None:
-        """Pass everything on again, at once."""
+        """Pass on everything again."""
         self.refusing = False
         self.delay_seconds = (0.0, 0.0)
         for one in self._sockets():
@@ -92,33 +92,34 @@ class Proxy:
         self.flowing.set()
 
     def reset(self) -> None:
-        """Cut every connection there is."""
+        """Cut every connection."""
         for link in self._take_links():
             link.reset()
 
     def lose_answers(self, word: str, *, times: int = 1, share: float = 1.0) -> None:
         """Cut connections on which a transaction with `word` in it was committed.
 
-        The server has done it; its answer never arrives. That happens `times` times, to so large
-        a share of them, drawn by lot: what comes in turn could always meet the same statement.
+        The server has committed, but the answer never arrives. That happens `times` times, to this
+        share of the commits. They are drawn, because every n-th commit could always be of the same
+        statement.
         """
         with self._changing:
             self._losses.append(_Loss(word, times, share))
 
     @property
     def answers_to_lose(self) -> int:
-        """How many are still to be lost."""
+        """How many answers are still to be lost."""
         with self._changing:
             return sum(loss.times for loss in self._losses)
 
     def loses(self, statements: Sequence[str]) -> bool:
-        """Say whether the answer to the commit of these statements is to be lost."""
+        """Say whether the answer to a commit of these statements is lost."""
         with self._changing:
             met = [loss.meets(statements, self.rng) for loss in self._losses]
             return any(met)
 
     def close(self) -> None:
-        """Cut everything and listen no more."""
+        """Cut every connection, and stop listening."""
         self._listening.close()
         self.heal()
         self.reset()
@@ -146,7 +147,7 @@ class Proxy:
 
     def _pass_on(self, link: _Link) -> None:
         with self._changing:
-            # It may have come while those that were there are cut.
+            # The client may have connected while the other connections are cut.
             refused = self.refusing
             if not refused:
                 self._links.append(link)
@@ -165,14 +166,14 @@ class Proxy:
 
 @dataclass
 class _Loss:
-    """Answers that are still to be lost."""
+    """A number of answers that are still to be lost."""
 
     word: str
     times: int
     share: float
 
     def meets(self, statements: Sequence[str], rng: Random) -> bool:
-        """Draw whether this commit is one of them."""
+        """Draw whether the answer to this commit is lost."""
         if not self.times or not any(self.word in statement for statement in statements):
             return False
         if rng.random() >= self.share:
@@ -182,7 +183,7 @@ class _Loss:
 
 
 class _Link:
-    """One client's connection and the one to the server that belongs to it."""
+    """A client's connection, and the connection to the server that belongs to it."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self.client = client
@@ -193,12 +194,12 @@ class _Link:
         server.settimeout(None)
 
     def start(self) -> None:
-        """Pass on in both directions, on a thread each."""
+        """Pass on data in both directions, each on its own thread."""
         for work in (self._ask, self._answer):
             threading.Thread(target=self._until_cut, args=[work], daemon=True).start()
 
     def reset(self) -> None:
-        """Cut both connections, the client's with a reset."""
+        """Cut both connections; the client's ends with a reset."""
         with suppress(OSError):
             self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         for one in (self.client, self._server):

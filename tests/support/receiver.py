@@ -1,4 +1,4 @@
-"""A receiver of webhooks on loopback, which answers as a test says."""
+"""A receiver of webhooks on loopback, which gives the answers that a test sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Received:
-    """One request that reached the receiver."""
+    """One request that the receiver got."""
 
     path: str
     headers: Mapping[str, str]
@@ -28,7 +28,7 @@ class Received:
         return json.loads(self.body)
 
     def is_signed_with(self, key: str) -> bool:
-        """Check the signature as a receiver would, by the published rules alone."""
+        """Check the signature as any receiver would, by the published rules."""
         secret = base64.b64decode(key.removeprefix("whsec_"))
         signed = f"{self.headers['webhook-id']}.{self.headers['webhook-timestamp']}.".encode()
         digest = hmac.new(secret, signed + self.body, hashlib.sha256).digest()
@@ -37,7 +37,7 @@ class Received:
 
 @dataclass
 class Receiver:
-    """What was received, and the answers that are still to be given; then 204 for ever."""
+    """The requests received, and the answers still to be given; after those, each answer is 204."""
 
     port: int = 0
     received: list[Received] = field(default_factory=list)
@@ -45,11 +45,11 @@ class Receiver:
 
     @property
     def url(self) -> str:
-        """The address of its one page."""
+        """The URL to which webhooks are sent."""
         return f"http://127.0.0.1:{self.port}/hook"
 
     def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
-        """Answer the next request so."""
+        """Give this answer to the next request."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self.answers.append((status, named, body))
 

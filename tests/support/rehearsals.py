@@ -1,4 +1,4 @@
-"""Rehearsals without their process, for tests of pages and requests."""
+"""Rehearsals without a process, for tests of pages and requests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ REPORT: dict[str, Any] = {
 
 @contextmanager
 def without_process(report: dict[str, Any] = REPORT) -> Iterator[list[Any]]:
-    """Answer every rehearsal with `report`; yields the changes that were to be tried."""
+    """Answer every rehearsal with `report`; yield the list of changes that were to be rehearsed."""
     tried: list[Any] = []
 
     def run(_: Any, change: Any) -> dict[str, Any]:

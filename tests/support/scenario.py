@@ -1,4 +1,4 @@
-"""The queue of one test: what was put in, what became of it, and whether all of it is in order."""
+"""The queue of one test: what was enqueued, what became of it, and whether invariants hold."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ __all__ = ["Gate", "Scenario", "job_handlers"]
 
 
 class Gate:
-    """What a job waits for before it goes on."""
+    """A file that a job waits for."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def open(self) -> None:
-        """Let them through."""
+        """Let the waiting jobs go on."""
         self.path.touch()
 
 
 class Scenario:
-    """Puts jobs in and looks after them."""
+    """Enqueues jobs, and reads and checks what becomes of them."""
 
     def __init__(self, firm: Firm, folder: Path) -> None:
         self.firm = firm
@@ -60,7 +60,7 @@ class Scenario:
         label: str = "",
         **options: Any,
     ) -> list[UUID]:
-        """Enqueue jobs that write down their start and end; options as in `EnqueueSpec`."""
+        """Enqueue jobs that record their start and end; options as in `EnqueueSpec`."""
         payload = {
             "journal": str(self.journal.path),
             "label": label,
@@ -80,47 +80,47 @@ class Scenario:
         return self.enqueue([EnqueueSpec("process.die", payload, **options)])[0]
 
     def row(self, job_id: UUID) -> JobQueue:
-        """Return the job as it stands in the table."""
+        """Return the job as it is stored."""
         with all_firms("looking at a job"):
             row: JobQueue = JobQueue.objects.get(pk=job_id)
             return row
 
     def attempts(self, job_id: UUID) -> list[Attempt]:
-        """Return the job's history of attempts that did not complete it."""
+        """Return the attempts that did not complete the job."""
         with all_firms("looking at a job"):
             return list(Attempt.objects.filter(job_id=job_id))
 
     def only_attempt(self, job_id: UUID) -> Attempt:
-        """Return the only attempt that was not given back; there must be one."""
+        """Return the attempt that was not given back; there must be exactly one."""
         (attempt,) = [one for one in self.attempts(job_id) if one.end != AttemptEnd.RELEASED]
         return attempt
 
     def statuses(self, job_ids: Collection[UUID] = ()) -> Counter[Status]:
-        """Return how many jobs, or of these jobs, have which status."""
+        """Return how many jobs have each status, of these or of all."""
         with all_firms("looking at the queue"):
             jobs = JobQueue.objects.filter(pk__in=job_ids) if job_ids else JobQueue.objects.all()
             counted = jobs.values_list("status").annotate(Count("job_id"))
             return Counter({Status(status): number for status, number in counted})
 
     def wait_until_started(self, job_id: UUID, *, starts: int = 1) -> None:
-        """Wait until the job's handler has started this often."""
+        """Wait until the job's handler has started `starts` times."""
         wait_until(
             lambda: len(self.journal.starts(job_id=job_id)) >= starts, f"start {starts} of {job_id}"
         )
 
     def wait_until_settled(self, job_ids: Collection[UUID] = (), *, timeout: float = 90.0) -> None:
-        """Wait until all jobs, or these jobs, are in a terminal status."""
+        """Wait until these jobs, or all, are in a terminal status."""
         wait_until(
             lambda: not LIVE & self.statuses(job_ids).keys(), "all jobs settled", timeout=timeout
         )
 
     def wait_until_leases_are_over(self) -> None:
-        """Wait until the lease of every worker has run out."""
+        """Wait until the lease of every worker is over."""
         alive = Worker.objects.filter(lease_expires_at__gte=Now())
         wait_until(lambda: not alive.exists(), "every lease to run out")
 
     def wait_until_leases_are_renewed(self, seen: Mapping[UUID, datetime]) -> None:
-        """Wait until each of these workers, whose leases ended then, has outlived that end."""
+        """Wait until each of these workers has a lease beyond the given end of it."""
         alive = Worker.objects.filter(pk__in=seen, lease_expires_at__gte=Now())
         wait_until(
             lambda: database_now() > max(seen.values()) and alive.count() == len(seen),
@@ -132,7 +132,7 @@ class Scenario:
         invariants.check(self.accepted, self.journal, expected_dead=expected_dead)
 
     def enqueue(self, specs: list[EnqueueSpec]) -> list[UUID]:
-        """Enqueue these."""
+        """Enqueue jobs with these specs; return their ids."""
         ids = [result.job_id for result in enqueue_many(specs, firm=self.firm)]
         self.accepted += ids
         return ids

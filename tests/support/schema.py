@@ -1,4 +1,4 @@
-"""What the database says of its tables, so that two of them can be compared."""
+"""The database's description of its tables, so that two databases can be compared."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ POSTGRESQL = {
     """,
     "trigger": "SELECT tgrelid::regclass::text, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal",
 }
-# PostgreSQL writes an expression otherwise when it was read from a dump.
+# PostgreSQL writes an expression differently after it was read from a dump.
 CASTS = re.compile(r"::[a-z ]+(?:\[\])?|[()\s]")
 SQLITE = {
-    # Columns that came later stand behind the others.
+    # A column that was added later comes behind the others.
     "column": """
         SELECT m.name, c.name, c.type, c."notnull", c.dflt_value FROM sqlite_master m
         JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'
@@ -57,7 +57,7 @@ def described() -> set[tuple[Any, ...]]:
 
 
 def _checks() -> set[tuple[Any, ...]]:
-    """Return the checks of SQLite, which stand in the text of their tables."""
+    """Return the checks of SQLite, which are in the SQL of their tables."""
     if connection.vendor != "sqlite":
         return set()
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""A Django project that is not ours: made by startproject, with the wheel on its path."""
+"""A Django project of somebody else's: made by startproject, with the wheel on its path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.support.paths import ROOT
 
-# What a host need not have. Its own interpreter would not: here the import is refused.
+# A host need not have these packages. They are in this environment, so imports are refused.
 NOT_INSTALLED = [
     "config",
     "mail",
@@ -71,13 +71,13 @@ def build_wheel(folder: Path) -> Path:
 
 
 def pip(*arguments: str) -> None:
-    """Run pip, which asks no registry."""
+    """Run pip without a registry."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     subprocess.run([*command, *arguments], check=True, timeout=300, cwd="/")
 
 
 class Shop:
-    """The project, in `folder`; every command runs in it."""
+    """The project in `folder`, where every command runs."""
 
     def __init__(self, folder: Path, database: dict[str, Any]) -> None:
         self.folder = folder / "project"
@@ -88,7 +88,7 @@ class Shop:
         self.site.mkdir()
 
     def start(self, *, own_users: bool = True) -> None:
-        """Make the project and an app, with customers in place of Django's users."""
+        """Create the project and an app, with customers in place of Django's users."""
         self._run("-m", "django", "startproject", "shop", ".")
         app = self.folder / "shop" / "catalogue"
         app.mkdir()
@@ -102,7 +102,7 @@ class Shop:
         self.append("shop/settings.py", f"DATABASES = {{'default': {self._database!r}}}")
 
     def install(self, wheel: Path, *extras: str) -> None:
-        """Install the wheel alone: what it needs, and `extras` name, is in this environment."""
+        """Install only the wheel; this environment has its requirements and those of `extras`."""
         pip("install", "--no-deps", "--no-index", "--target", str(self.site), str(wheel))
         (self.site / "sitecustomize.py").write_text(
             f"NOT_INSTALLED = {sorted({*NOT_INSTALLED} - {*extras})!r}\n{REFUSE}"
@@ -113,7 +113,7 @@ class Shop:
         (self.folder / name).write_text(dedent(text))
 
     def append(self, name: str, text: str) -> None:
-        """Add to a file of the project."""
+        """Append text to a file of the project."""
         with (self.folder / name).open("a") as file:
             file.write("\n" + dedent(text))
 
@@ -133,7 +133,7 @@ class Shop:
         return json.loads(self._printed)
 
     def python(self, program: str) -> str:
-        """Run a program in the project's `manage.py shell`, without what that prints of itself."""
+        """Run a Python program with the project's Django set up; return what it printed."""
         prelude = "import django; django.setup()\n"
         return self._run("-c", prelude + dedent(program))
 

@@ -1,4 +1,4 @@
-"""The way into the test's server as its superuser, where it lets one in."""
+"""Access to the test's server as its superuser, if the server allows that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.databases import database_url
 
 
 def superuser_url() -> str:
-    """Return the address of the test's database with a superuser's name; skip where that is refused."""
+    """Return the URL of the test's database for a superuser; skip the test if that is refused."""
     ((superuser,),) = table_rows(
         "SELECT rolname FROM pg_roles WHERE rolsuper AND rolcanlogin LIMIT 1"
     )

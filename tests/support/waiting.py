@@ -1,4 +1,4 @@
-"""Waits on conditions, with a deadline."""
+"""Waiting for a condition, with a deadline."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ LOOK_SECONDS = 0.02
 
 
 def wait_until(condition: Callable[[], T], what: str, *, timeout: float = 90.0) -> T:
-    """Return what `condition` returns once that is true.
+    """Return what `condition` returns, once that is true.
 
     Raises:
-        AssertionError: it was not within `timeout` seconds.
+        AssertionError: the condition was not true within `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     while not (found := condition()):

@@ -1,4 +1,4 @@
-"""A real web process, started as the documents say."""
+"""A web process, started as the documentation says."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.support.ports import reserved_port
 from tests.support.waiting import wait_until
 
 START_SECONDS = 180.0
-# Gunicorn itself kills a worker that has not ended after 30 seconds: one that still loads the service.
+# Gunicorn itself kills a worker that has not ended after 30 seconds, such as one still loading.
 STOP_SECONDS = 45.0
 ANSWER_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the web process answered."""
+    """The answer of the web process."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -40,7 +40,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class WebProcess:
-    """One gunicorn on the tests' database."""
+    """A gunicorn on the tests' database."""
 
     port: int
     process: subprocess.Popen[bytes]
@@ -48,17 +48,17 @@ class WebProcess:
     def request(
         self, method: str, path: str, headers: dict[str, str] | None = None, body: str = ""
     ) -> Answer:
-        """Send a request as a proxy would; return the answer, redirects too."""
+        """Send a request as a proxy would; return the answer, and do not follow redirects."""
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)) as connection:
             connection.request(method, path, body or None, headers or {})
             answer = connection.getresponse()
             return Answer(answer.status, answer.getheaders(), answer.read().decode("utf-8"))
 
     def listens(self) -> bool:
-        """Say whether it accepts connections.
+        """Say whether the web process accepts connections.
 
         Raises:
-            AssertionError: it has ended.
+            AssertionError: the process has ended.
         """
         assert self.process.poll() is None, f"gunicorn ended with {self.process.returncode}"
         with socket.socket() as client:
@@ -67,7 +67,7 @@ class WebProcess:
 
 @contextmanager
 def web_process(log: Path, *options: str, **environment: str) -> Iterator[WebProcess]:
-    """Run gunicorn on a port of its own, with `environment` added to the tests'; end it afterwards."""
+    """Run gunicorn on a free port inside the block, with `environment` added to the tests'."""
     with reserved_port() as port:
         yield from _serving(port, log, options, environment)
 

@@ -1,4 +1,4 @@
-"""Enough of PostgreSQL's protocol to see from outside what a transaction did, and when it ends."""
+"""As much of PostgreSQL's protocol as shows which statements a transaction has, and its end."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ OUTSIDE_TRANSACTIONS = b"I"
 
 @dataclass(frozen=True)
 class Answer:
-    """A message of the server; `committed`: what was said in the transaction it ended, if any."""
+    """A message of the server; `committed` has the statements of the transaction that it ends."""
 
     raw: bytes
     committed: tuple[str, ...] = ()
 
 
 class Messages:
-    """Cuts a stream into messages, whatever pieces it arrives in."""
+    """Cuts a stream into messages, in whatever pieces the stream arrives."""
 
     def __init__(self, *, starts_up: bool) -> None:
         # A client's first message has no kind.
@@ -45,7 +45,7 @@ class Messages:
 
 
 class Conversation:
-    """What is said on one connection."""
+    """The messages of one connection."""
 
     def __init__(self) -> None:
         self._asked = Messages(starts_up=True)
@@ -55,12 +55,12 @@ class Conversation:
         self._failed = False
 
     def wants_commit_of(self, word: str) -> bool:
-        """Say whether the client asked last to commit a transaction with `word` in it."""
+        """Say whether the client has just asked to commit a transaction with `word` in it."""
         said = self._statements
         return bool(said) and said[-1] == "COMMIT" and any(word in statement for statement in said)
 
     def ask(self, data: bytes) -> None:
-        """Take note of what the client says."""
+        """Note the statements that the client sends."""
         for kind, message in self._asked.cut(data):
             body = message[KIND + LENGTH :]
             if kind == QUERY:

@@ -1,4 +1,4 @@
-"""A worker inside the test's own process."""
+"""A worker in the test's own process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def worker_loop(
     poll_seconds: float = 0.05,
     job_types: tuple[str, ...] = (),
 ) -> WorkerLoop:
-    """Return a worker that is still to be run."""
+    """Return a worker that does not run yet."""
     return WorkerLoop(
         WorkerOptions(
             concurrency=concurrency,
@@ -36,7 +36,7 @@ def worker_loop(
 
 @contextmanager
 def working(loop: WorkerLoop) -> Iterator[None]:
-    """Let the worker work beside the test, and end."""
+    """Run the worker beside the test, and stop it at the end of the block."""
 
     def work() -> None:
         try:
@@ -45,7 +45,7 @@ def working(loop: WorkerLoop) -> Iterator[None]:
             connection.close()
 
     thread = threading.Thread(target=work)
-    # The listener waits for notifications that long before it sees that the worker has ended.
+    # The listener sees only after this time that the worker has ended.
     with patch.object(listener, "LISTEN_SECONDS", 0.2):
         thread.start()
         try:

@@ -1,4 +1,4 @@
-"""Settings of the worker processes that tests start: the queue alone, and the tests' job types."""
+"""Settings of the worker processes that tests start: the queue, and the tests' job types."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from config.settings import *  # noqa: F403 - a settings module is its names
 
-# Less to import: a worker is there in half the time.
+# Fewer apps are imported, so a worker starts in half the time.
 INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -18,5 +18,5 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = []
 ROOT_URLCONF = "tests.support.no_urls"
-# No alert job among the jobs that a test counts, however long its workers run.
+# Alerts are rare, so that no alert's job is among those that a test counts.
 ALERT_INTERVAL_SECONDS = ALERT_AGE_INTERVAL_MINUTES = 86_400

@@ -1,4 +1,4 @@
-"""Real `manage.py runworker` processes: started, watched, frozen and killed."""
+"""Processes of `manage.py runworker`: started, watched, frozen and killed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.support.databases import database_url
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
-# For tests that wait for the end of a lease: short, but a busy machine must not make anybody look dead.
+# For tests that wait for the end of a lease: short, but no worker looks dead on a busy machine.
 SHORT_LEASE_SECONDS = 2.0
-# For all others: longer than any test takes.
+# For all other tests: longer than any test takes.
 LONG_LEASE_SECONDS = 120.0
-# The loggers, as JSON lines name them, to which failed attempts go with their tracebacks.
+# Failed attempts are logged with their tracebacks to these loggers, as JSON lines name them.
 OF_HANDLERS = (
     '"logger":"jobs.attempts"',
     '"logger":"django_tasks"',
@@ -49,7 +49,7 @@ def manage(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def environment_of_workers(**more: str) -> dict[str, str]:
-    """Return the environment of a process on the test's database."""
+    """Return the environment of a process that uses the test's database."""
     return {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings",
@@ -61,7 +61,7 @@ def environment_of_workers(**more: str) -> dict[str, str]:
 
 
 class WorkerProcess:
-    """One `runworker` and whatever processes it has started itself."""
+    """One `runworker`, and the processes that it has started."""
 
     def __init__(
         self, arguments: list[str], environment: dict[str, str], log: Path, *, terminal: bool
@@ -70,7 +70,7 @@ class WorkerProcess:
         self._keyboard, screen = os.openpty() if terminal else (None, None)
         command = [sys.executable, "manage.py", "runworker", *arguments]
         if terminal:
-            # What becomes the terminal's foreground group has to open it as its standard input.
+            # The group in the foreground of a terminal has to open it as its standard input.
             command = [sys.executable, "-c", OWN_TERMINAL, *command]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -85,7 +85,7 @@ class WorkerProcess:
 
     @property
     def session(self) -> int:
-        """The session of its processes, as the journal notes it."""
+        """The session of the worker's processes, as the journal has it."""
         return self._process.pid
 
     @property
@@ -94,21 +94,21 @@ class WorkerProcess:
         return self._process.poll() is None
 
     def log(self) -> str:
-        """Return what it has printed."""
+        """Return what the worker has printed."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def said(self) -> str:
-        """Return the end of its output, without the lines of attempts: for messages."""
+        """Return the end of the worker's output without the lines of attempts, for messages."""
         lines = [line for line in self.log().splitlines() if '"job.attempt_' not in line]
         return "\n".join(lines)[-SAID_LENGTH:]
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """Return its log lines of one event."""
+        """Return the worker's log lines of this event."""
         lines = (json.loads(line) for line in self.log().splitlines() if line.endswith("}"))
         return [line for line in lines if line["event"] == name]
 
     def wait_for(self, event: str, *, timeout: float = 90.0) -> dict[str, Any]:
-        """Wait until it has logged an event; return the first of them."""
+        """Wait until the worker has logged the event; return the first line."""
         try:
             return wait_until(
                 lambda: self.events(event), f"{event} in a worker's log", timeout=timeout
@@ -117,20 +117,20 @@ class WorkerProcess:
             raise AssertionError(f"{error}; it has printed:\n{self.said()}") from None
 
     def wait_until_started(self) -> WorkerProcess:
-        """Wait until it serves."""
+        """Wait until the worker serves jobs."""
         self.wait_for("worker.started")
         return self
 
     def wait_for_all(self, event: str) -> list[dict[str, Any]]:
-        """Wait until it has logged an event; return all there are by then."""
+        """Wait until the worker has logged the event; return all lines of it."""
         self.wait_for(event)
         return self.events(event)
 
     def wait_for_exit(self, timeout: float) -> int:
-        """Wait until it ends; return its exit code.
+        """Wait until the worker ends; return its exit code.
 
         Raises:
-            AssertionError: it was still there after `timeout` seconds.
+            AssertionError: the worker was still running after `timeout` seconds.
         """
         try:
             return self._process.wait(timeout)
@@ -140,34 +140,34 @@ class WorkerProcess:
             ) from None
 
     def tell(self, number: signal.Signals) -> None:
-        """Send a signal as a supervisor does: to the process that was started."""
+        """Send a signal to the process that was started, as a service manager does."""
         self._process.send_signal(number)
 
     def press_ctrl_c(self) -> None:
-        """Press Ctrl-C in its terminal."""
+        """Press Ctrl-C in the worker's terminal."""
         assert self._keyboard is not None
         os.write(self._keyboard, b"\x03")
 
     def lose_terminal(self) -> None:
-        """Close its terminal, as when the window is closed or the connection is cut."""
+        """Close the worker's terminal, as when its window is closed or its connection is cut."""
         assert self._keyboard is not None
         os.close(self._keyboard)
 
     def tell_group(self, number: signal.Signals) -> None:
-        """Send a signal to its whole process group, as service managers and `timeout` do."""
+        """Send a signal to the worker's process group, as service managers and `timeout` do."""
         self._signal_all(number)
 
     def kill(self) -> None:
-        """End it, and all it has started, without a chance to tidy up."""
+        """Kill the worker and all processes that it has started."""
         self._signal_all(signal.SIGKILL)
         self._process.wait(10)
 
     def freeze(self) -> None:
-        """Stop it and all it has started, at a moment when it is in no transaction."""
+        """Stop the worker and all processes it has started, while none is in a transaction."""
         wait_until(self._frozen_between_writes, "a moment outside every write of the worker")
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Let the worker go on."""
         self._signal_all(signal.SIGCONT)
 
     def _signal_all(self, number: signal.Signals) -> None:
@@ -175,10 +175,10 @@ class WorkerProcess:
             os.killpg(self._process.pid, number)
 
     def _has_stopped(self) -> bool:
-        """Say whether no thread of its process group runs; true where there is no /proc."""
+        """Say whether no thread of the process group runs; always true without /proc."""
         for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
             with contextlib.suppress(OSError):
-                # Behind the name, which may contain anything: state, parent, group.
+                # The fields behind the name, which may contain anything: state, parent, group.
                 state, _, group, *_ = stat.read_text("ascii", "replace").rpartition(")")[2].split()
                 if int(group) == self._process.pid and state not in "TZX":
                     return False
@@ -186,7 +186,7 @@ class WorkerProcess:
 
     def _frozen_between_writes(self) -> bool:
         self._signal_all(signal.SIGSTOP)
-        # The signal is sent before it has reached every thread.
+        # The signal may not have reached every thread yet.
         wait_until(self._has_stopped, "its threads to stop")
         if _database_is_free():
             return True
@@ -212,9 +212,9 @@ class Fleet:
         lease_seconds: float = LONG_LEASE_SECONDS,
         **environment: str,
     ) -> WorkerProcess:
-        """Start a worker, in a `terminal` of its own or without one; `environment` is added to this.
+        """Start a worker, perhaps in a `terminal` of its own; `environment` is added to this one's.
 
-        `supervised` starts it as people do, under its parent; without, it is a process by itself.
+        A `supervised` worker runs under its supervisor, as in production; otherwise it runs alone.
         """
         log = self._folder / f"worker-{len(self._workers)}.log"
         worker = WorkerProcess(
@@ -235,14 +235,14 @@ class Fleet:
         lease_seconds: float = LONG_LEASE_SECONDS,
         **environment: str,
     ) -> list[WorkerProcess]:
-        """Start several at once and wait until all of them serve."""
+        """Start several workers at once; return when all of them serve jobs."""
         workers = [
             self.start(*arguments, lease_seconds=lease_seconds, **environment) for _ in range(count)
         ]
         return [worker.wait_until_started() for worker in workers]
 
     def stop(self) -> None:
-        """Tell all of them to end, and wait until they have."""
+        """Tell all workers to end, and wait until they have ended."""
         working = [worker for worker in self._workers if worker.alive]
         for worker in working:
             worker.tell(signal.SIGTERM)
@@ -251,12 +251,12 @@ class Fleet:
             assert code == 0, f"exit code {code}; it has printed:\n{worker.said()}"
 
     def kill(self) -> None:
-        """End whatever is left."""
+        """Kill all workers that are left."""
         for worker in self._workers:
             worker.kill()
 
     def assert_no_traceback(self) -> None:
-        """Check that no worker has printed a traceback, but for the log of what handlers raised."""
+        """Check that no worker has printed a traceback, except those of handlers' errors."""
         for worker in self._workers:
             for line in worker.log().splitlines():
                 if not any(logger in line for logger in OF_HANDLERS):
@@ -264,7 +264,7 @@ class Fleet:
 
 
 def _database_is_free() -> bool:
-    """Say whether no other session is in the middle of a write."""
+    """Say whether no other session is in a transaction."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute(

@@ -10,5 +10,5 @@ import time_machine
 from tests.support.worker_settings import *  # noqa: F403 - a settings module is its names
 
 _ahead = timedelta(seconds=float(os.environ["CLOCK_AHEAD_SECONDS"]))
-# The clock goes on from there; elapsed time is told by another one, as on a real machine.
+# The clock goes on from the wrong time; elapsed time has another clock, as on a real machine.
 time_machine.travel(datetime.now(UTC) + _ahead, tick=True).start()

@@ -1,4 +1,4 @@
-"""An app that does at its start what some apps do, as the variable AT_START says."""
+"""An app that does at its start what some apps do; the variable AT_START says what."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from django.db import connection
 
 
 class AtStartConfig(AppConfig):
-    """Starts a thread, or opens a connection."""
+    """Starts a thread or opens a connection."""
 
     name = "tests.support.atstart"
 
     def ready(self) -> None:
-        """Do it; in each process that loads the apps."""
+        """Do what AT_START says, in each process that loads the apps."""
         what = os.environ["AT_START"]
         if what == "thread":
             threading.Thread(target=threading.Event().wait, daemon=True).start()

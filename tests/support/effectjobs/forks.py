@@ -1,4 +1,4 @@
-"""Job types that fork processes, and let them come back from their handler."""
+"""Job types whose handlers fork, and whose forks come back from the handler."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jobs.states import Category
 
 ONCE = RetryPolicy(max_attempts=1)
 TYPES = ("fork.plain", "fork.async")
-# The last is more than a process can end with.
+# The last code is larger than an exit code can be.
 CODES = {"exits": 3, "exits without a code": None, "exits with a high code": 2**40 + 3}
 
 
 def fork_several() -> dict[str, int]:
-    """Return with which code forked processes ended: none may get further than its handler."""
+    """Return the exit codes of forked processes, none of which may get beyond the handler."""
     ends: dict[str, int] = {}
     for how in ("returns", "raises", *CODES):
         child = os.fork()

@@ -1,4 +1,4 @@
-"""A job type with every kind of lasting effect, which kills its process where it is told to."""
+"""A job type with every kind of lasting effect, which kills its process at a given point."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ PATIENT = RetryPolicy(
 
 
 class EffectPayload(JobPayload):
-    """Where each of the first attempts kills its process."""
+    """The point at which each of the first attempts kills its process."""
 
     journal: str
     kills: list[Point]
 
 
 class LeafPayload(JobPayload):
-    """Nothing but the envelope."""
+    """A payload without fields of its own."""
 
 
 Leaving = Literal["begin", "autocommit", "atomic", "driver", "snooze", "raise", "timeout"]
@@ -65,9 +65,10 @@ THREADS: tuple[Thread, ...] = get_args(Thread)
 
 
 class WritePayload(JobPayload):
-    """How to leave the transaction in which the row is written; None writes it in order.
+    """How the handler leaves the transaction in which it writes a row; None ends it in order.
 
-    `thread` is where: of a plain handler its own, of an asynchronous one any of the others.
+    `thread` is where that happens: a plain handler's own thread, or for an asynchronous one any
+    other.
     """
 
     leaving: Leaving | None = None
@@ -75,17 +76,17 @@ class WritePayload(JobPayload):
 
 
 def steps_of(journal: Journal) -> Journal:
-    """Return what is noted of steps: a start whenever one runs, an end once it is stored."""
+    """Return the journal of steps: a start when a step runs, an end when its result is stored."""
     return Journal(journal.path.with_suffix(".steps"))
 
 
 def kills_of(journal: Journal) -> Journal:
-    """Return what is noted of kills: a start just before each, labeled with its point."""
+    """Return the journal of kills: a start just before each kill, with its point as the label."""
     return Journal(journal.path.with_suffix(".kills"))
 
 
 class Killer:
-    """Kills the process at the point that is meant for this attempt."""
+    """Kills the process at the point that the payload gives for this attempt."""
 
     def __init__(self, payload: EffectPayload, ctx: JobContext) -> None:
         self._journal = kills_of(Journal(Path(payload.journal)))
@@ -94,14 +95,14 @@ class Killer:
         self._point = None if past else payload.kills[ctx.attempt - 1]
 
     def at(self, point: Point) -> None:
-        """Say that the handler has come to this point."""
+        """Kill the process if this is the attempt's point."""
         if point == self._point:
             self._journal.start(self._ctx, point)
             os.kill(os.getpid(), signal.SIGKILL)
 
     @contextmanager
     def around_commit(self, what: str, before: Point, after: Point) -> Iterator[None]:
-        """Pass two points at the commit inside the block that follows the SQL `what`."""
+        """Pass the points before and after the commit of a transaction with the SQL `what`."""
         commit = connection.commit
         written: list[str] = []
 
@@ -117,7 +118,7 @@ class Killer:
             if written:
                 self.at(after)
 
-        connection.commit = pass_by  # type: ignore[method-assign]  # put back below
+        connection.commit = pass_by  # type: ignore[method-assign]  # restored below
         try:
             with connection.execute_wrapper(note):
                 yield
@@ -133,7 +134,7 @@ def leaf(payload: LeafPayload, ctx: JobContext) -> None:
 
 @job("effect.make", category=Category.NOTIFICATIONS, payload=EffectPayload, retry=PATIENT)
 def make(payload: EffectPayload, ctx: JobContext) -> None:
-    """Run a step, fan out, write a row with the completion."""
+    """Run a step, fan out, and write a row in the transaction that completes the job."""
     journal = Journal(Path(payload.journal))
     steps, killer = steps_of(journal), Killer(payload, ctx)
     journal.start(ctx, "make")
@@ -164,13 +165,13 @@ def make(payload: EffectPayload, ctx: JobContext) -> None:
 
 @job("effect.write", category=Category.NOTIFICATIONS, payload=WritePayload, timeout_seconds=1)
 def write(payload: WritePayload, ctx: JobContext) -> None:
-    """Write a row, and leave its transaction open if told to."""
+    """Write a row, and leave its transaction open if the payload says so."""
     _write(ctx, payload.leaving)
 
 
 @job("effect.awrite", category=Category.NOTIFICATIONS, payload=WritePayload, timeout_seconds=1)
 async def awrite(payload: WritePayload, ctx: JobContext) -> None:
-    """Do the same on a thread beside the event loop."""
+    """Do as `write` does, on a thread beside the event loop."""
     match payload.thread:
         case "to_thread":
             await asyncio.to_thread(_write, ctx, payload.leaving)
@@ -183,7 +184,7 @@ async def awrite(payload: WritePayload, ctx: JobContext) -> None:
 def _write(ctx: JobContext, leaving: Leaving | None) -> None:
     _begin(leaving)
     while leaving == "timeout":
-        # Without a lock, for which the worker itself would wait on SQLite.
+        # No lock is taken yet, because on SQLite the worker itself would wait for it.
         time.sleep(SHORT_SECONDS)
     with connection.cursor() as cursor:
         cursor.execute(

@@ -1,4 +1,4 @@
-"""A job type that does what its payload says, each a kind of effect that a rehearsal must undo."""
+"""A job type that does the acts of its payload, each with an effect that a rehearsal must undo."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ONCE = RetryPolicy(max_attempts=1)
 
 
 class RehearsedPayload(JobPayload):
-    """What to do, in order; files and databases are in `folder`."""
+    """The acts, in order; files and databases are in `folder`."""
 
     acts: list[str]
     folder: str = ""
@@ -55,7 +55,7 @@ def _in_thread(ctx: JobContext, _: str) -> None:
 
 
 def _call(call: Any, *args: Any, **options: Any) -> None:
-    """Go on when the network is away, as a careful handler does."""
+    """Call, and close the socket if one comes back."""
     with_socket = call(*args, **options)
     if isinstance(with_socket, socket.socket):
         with_socket.close()
@@ -76,7 +76,7 @@ def _commit_by_driver(ctx: JobContext, _: str) -> None:
 
 
 def _twice(ctx: JobContext, _: str) -> None:
-    """Fail as with autocommit, and go on."""
+    """Fail once as in autocommit mode, and go on."""
     for _number in range(2):
         try:
             Firm.objects.create(name="Twice", slug="twice")
@@ -122,7 +122,7 @@ ACTS = {
     "exit": lambda *_: os._exit(3),
     "fail": _fail,
 }
-# What goes on after its own call was refused.
+# These acts are refused, and the handler goes on.
 CALLS = ("dns", "connect", "process", "system", "file", "remove", "store", "thread")
 
 
@@ -135,7 +135,7 @@ CALLS = ("dns", "connect", "process", "system", "file", "remove", "store", "thre
     timeout_seconds=1,
 )
 def rehearsed(payload: RehearsedPayload, ctx: JobContext) -> dict[str, int]:
-    """Do the acts; a call that is refused is one more log line."""
+    """Do the acts; write a line to the log for each call that is refused."""
     for act in payload.acts:
         try:
             ACTS[act](ctx, payload.folder)
@@ -146,7 +146,7 @@ def rehearsed(payload: RehearsedPayload, ctx: JobContext) -> dict[str, int]:
 
 @job("effect.rehearsed_async", category=Category.EXPORT, payload=RehearsedPayload, retry=ONCE)
 async def rehearsed_async(payload: RehearsedPayload, ctx: JobContext) -> dict[str, Any]:
-    """Do the same in an event loop."""
+    """Do as `rehearsed` does, in an event loop."""
     charged = await ctx.astep("charge", lambda: 5)
     firm = await ctx.afirm()
     await ctx.aenqueue("effect.leaf", {})

@@ -1,4 +1,4 @@
-"""Users whose keys are no numbers."""
+"""User models whose keys are no integers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db import models
 
 
 class EmailManager(BaseUserManager["EmailUser"]):
-    """Creates users as the documentation of Django shows it."""
+    """Creates users, as Django's documentation shows it."""
 
     def create_user(self, email: str, password: str | None = None, **fields: Any) -> EmailUser:
         """Create a user."""
@@ -21,7 +21,7 @@ class EmailManager(BaseUserManager["EmailUser"]):
 
 
 class EmailUser(AbstractUser):
-    """A user who has no name, and signs in with an address."""
+    """A user without a name, who signs in with an e-mail address."""
 
     username = None  # type: ignore[assignment]  # as Django documents it
     email = models.EmailField(unique=True)

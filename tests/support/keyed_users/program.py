@@ -1,4 +1,4 @@
-"""A program of a project with such users: jobs for a user, operations by a user, a worker."""
+"""A project with such users: a user's jobs, operations by a user, and a worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 
 def main() -> None:
-    """Make an empty database, use the queue, and check what is stored."""
+    """Migrate an empty database, use the queue, and check what is stored."""
     django.setup()
 
     from django.contrib.auth import get_user_model
@@ -28,7 +28,7 @@ def main() -> None:
     from tenants.models import AuditEntry, Firm
     from tenants.scope import all_firms
 
-    # Its app has no migrations: the table is there before those that refer to it.
+    # This app has no migrations, so its table is made before those that refer to it.
     call_command("migrate", "contenttypes", verbosity=0)
     model = get_user_model()
     with connection.schema_editor() as editor:
@@ -66,7 +66,7 @@ def main() -> None:
         for _ in range(2)
     ]
 
-    # A worker ends its process.
+    # A separate process, because a worker ends its process.
     subprocess.run([sys.executable, "manage.py", "runworker", "--burst"], check=True)
 
     with all_firms("checking"):
@@ -99,7 +99,7 @@ def main() -> None:
     assert run("create_api_key", "new@example.org", *member)["email"] == "new@example.org"
     if "@" in name:
         run("create_user", name, *member, "--password-env", "SECRET_WORD")
-    # What is in flight would be waited for.
+    # The deletion would wait for jobs in flight, so they run first.
     subprocess.run([sys.executable, "manage.py", "runworker", "--burst"], check=True)
     assert run("delete_user", name, "--yes", "--reason", "left") is not None
     subprocess.run([sys.executable, "manage.py", "runworker", "--burst"], check=True)

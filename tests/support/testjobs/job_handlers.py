@@ -1,4 +1,4 @@
-"""Job types whose every start and end is written down, and which fail as they are told to."""
+"""Job types whose handlers record each start and end, and fail as their payload says."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ GATE_LOOK_SECONDS = 0.01
 LATER_SECONDS = 3600
 CHILD_SECONDS = 10
 EATEN_BYTES = 2**30
-# How long a worker keeps what it has claimed ahead, for tests that have to look at it meanwhile.
+# Tests that have to look at jobs claimed ahead set how long a worker keeps them.
 if "KEEP_CLAIMS_SECONDS" in os.environ:
     prefetch.LONGEST_WAIT_SECONDS = float(os.environ["KEEP_CLAIMS_SECONDS"])
-# Enough attempts for a job that loses its worker again and again.
+# A policy with enough attempts for a job that loses its worker again and again.
 PATIENT = RetryPolicy(
     max_attempts=40, backoff="fixed", base_delay_seconds=0.05, max_delay_seconds=0.05, jitter=0
 )
 
 
 class WorkPayload(JobPayload):
-    """What to write down, and how long to take: until `gate` exists, then `seconds`."""
+    """What to record, and how long to take: until the file `gate` exists, then `seconds`."""
 
     journal: str
     label: str = ""
@@ -47,7 +47,7 @@ class WorkPayload(JobPayload):
 
 @job("process.default", category=Category.NOTIFICATIONS, payload=WorkPayload)
 def work_by_default(payload: WorkPayload, ctx: JobContext) -> None:
-    """Do as `process.work` does, with the policy of a type that declares none."""
+    """Do as `process.work` does, with the default retry policy."""
     work(payload, ctx)
 
 
@@ -60,10 +60,10 @@ def work_by_default(payload: WorkPayload, ctx: JobContext) -> None:
     timeout_seconds=0.5,
 )
 def hold_the_interpreter(payload: WorkPayload, ctx: JobContext) -> None:
-    """Let no other thread run Python code for so many seconds, as some C code does."""
+    """Let no other thread run Python code for this many seconds, as some C code does."""
     journal = Journal(Path(payload.journal))
     journal.start(ctx, payload.label)
-    # Unlike CDLL, it keeps the interpreter's lock during the call.
+    # Unlike CDLL, PyDLL keeps the interpreter's lock during the call.
     ctypes.PyDLL(None).usleep(int(payload.seconds * 1e6))
     journal.end(ctx, payload.label)
 
@@ -85,7 +85,7 @@ class FailPayload(JobPayload):
     queue="documents",
 )
 def work(payload: WorkPayload, ctx: JobContext) -> dict[str, int]:
-    """Take as long as the payload says; the result is the attempt's number."""
+    """Take as long as the payload says; return the number of the attempt."""
     journal = Journal(Path(payload.journal))
     journal.start(ctx, payload.label)
     while payload.gate and not Path(payload.gate).exists():
@@ -114,7 +114,7 @@ def fail(payload: FailPayload, ctx: JobContext) -> None:
 
 
 class OddPayload(JobPayload):
-    """Which odd error to raise."""
+    """The name of the odd error to raise."""
 
     journal: str
     name: str
@@ -122,21 +122,21 @@ class OddPayload(JobPayload):
 
 @job("process.odd", category=Category.NOTIFICATIONS, payload=OddPayload)
 def fail_oddly(payload: OddPayload, ctx: JobContext) -> None:
-    """Raise it."""
+    """Raise the odd error."""
     Journal(Path(payload.journal)).start(ctx, payload.name)
     raise odd_error(payload.name)
 
 
 @job("process.aodd", category=Category.NOTIFICATIONS, payload=OddPayload)
 async def fail_oddly_async(payload: OddPayload, ctx: JobContext) -> None:
-    """Raise it on the event loop, out of a step."""
+    """Raise the odd error on the event loop, from a step."""
     Journal(Path(payload.journal)).start(ctx, payload.name)
     await ctx.astep("odd", _raise, odd_error(payload.name))
 
 
 @job("process.atask", category=Category.NOTIFICATIONS, payload=OddPayload)
 async def end_in_a_task(payload: OddPayload, ctx: JobContext) -> None:
-    """Raise in a task of its own, or stop the loop."""
+    """Raise an error in a task of the handler's, or stop the loop."""
     Journal(Path(payload.journal)).start(ctx, payload.name)
     if payload.name == "stop":
         asyncio.get_running_loop().stop()
@@ -155,7 +155,7 @@ def _raise(error: BaseException) -> None:
 
 @job("process.signal", category=Category.NOTIFICATIONS, payload=WorkPayload)
 def signal_children(payload: WorkPayload, ctx: JobContext) -> dict[str, dict[str, int | None]]:
-    """Start processes in each way and send them what stops a worker; the result is how they ended."""
+    """Start processes in two ways, send them signals that stop a worker; return how they end."""
     Journal(Path(payload.journal)).start(ctx, payload.label)
     ended: dict[str, dict[str, int | None]] = {}
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -175,7 +175,7 @@ def signal_children(payload: WorkPayload, ctx: JobContext) -> dict[str, dict[str
 
 @job("process.pool", category=Category.NOTIFICATIONS, payload=WorkPayload, timeout_seconds=30)
 def leave_a_pool(payload: WorkPayload, ctx: JobContext) -> None:
-    """Leave a pool of processes while one of them is busy: the pool ends it by SIGTERM."""
+    """Leave a pool while one of its processes works: the pool ends that process by SIGTERM."""
     Journal(Path(payload.journal)).start(ctx, payload.label)
     with multiprocessing.get_context("fork").Pool(2) as pool:
         pool.apply_async(time.sleep, (LATER_SECONDS,))
@@ -183,7 +183,7 @@ def leave_a_pool(payload: WorkPayload, ctx: JobContext) -> None:
 
 @job("process.leave", category=Category.NOTIFICATIONS, payload=WorkPayload, retry=PATIENT)
 def leave_processes(payload: WorkPayload, ctx: JobContext) -> None:
-    """Start processes, note their ids as the label, and kill the worker; the second time, return."""
+    """Start processes, record their ids as the label, and kill the worker; then just return."""
     journal = Journal(Path(payload.journal))
     if ctx.attempt > 1:
         journal.start(ctx, payload.label)
@@ -232,7 +232,7 @@ def die(payload: DiePayload, ctx: JobContext) -> dict[str, int]:
 
 
 def _eat_memory() -> None:
-    """Ask for more than an isolated process may have; where that works, end as the kernel would."""
+    """Ask for more memory than an isolated process may have; if that works, kill the process."""
     bytearray(EATEN_BYTES)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -251,7 +251,7 @@ async def wait(payload: WorkPayload, ctx: JobContext) -> dict[str, int]:
 
 @job("process.patient", category=Category.NOTIFICATIONS, payload=WorkPayload, retry=PATIENT)
 def be_patient(payload: WorkPayload, ctx: JobContext) -> None:
-    """Wait for the gate, with a checkpoint now and then that needs no row."""
+    """Wait for the gate, and look now and then whether a cancel was requested."""
     Journal(Path(payload.journal)).start(ctx, payload.label)
     while not Path(payload.gate).exists():
         time.sleep(GATE_LOOK_SECONDS)
@@ -267,18 +267,18 @@ def be_patient(payload: WorkPayload, ctx: JobContext) -> None:
     timeout_seconds=0.5,
 )
 def refuse_to_end(payload: WorkPayload, ctx: JobContext) -> None:
-    """Go on until the gate is open, whatever is raised here."""
+    """Go on until the gate is open, whatever is raised in the handler."""
     Journal(Path(payload.journal)).start(ctx, payload.label)
     while not (payload.gate and Path(payload.gate).exists()):
         try:
             time.sleep(GATE_LOOK_SECONDS)
-        except BaseException:  # noqa: BLE001 - that is how it refuses
+        except BaseException:  # noqa: BLE001 - the handler refuses to end
             continue
 
 
 @job("process.deaf", category=Category.NOTIFICATIONS, payload=WorkPayload, retry=PATIENT)
 def hear_nothing(payload: WorkPayload, ctx: JobContext) -> dict[str, int]:
-    """Wait for the gate, then go on whatever is raised by every call, and return as if all was well."""
+    """Wait for the gate, ignore every error that a call raises, and return as if all was well."""
     Journal(Path(payload.journal)).start(ctx, payload.label)
     while not Path(payload.gate).exists():
         time.sleep(GATE_LOOK_SECONDS)
@@ -289,12 +289,12 @@ def hear_nothing(payload: WorkPayload, ctx: JobContext) -> dict[str, int]:
     ):
         try:
             call()
-        except BaseException:  # noqa: BLE001 - that is how it refuses to hear
+        except BaseException:  # noqa: BLE001 - the handler ignores every error
             continue
     return {"attempt": ctx.attempt}
 
 
 @job("process.leaves_thread", category=Category.NOTIFICATIONS, payload=WorkPayload)
 def leave_a_thread(payload: WorkPayload, ctx: JobContext) -> None:
-    """Leave a call that never ends to a thread."""
+    """Leave a call that never returns on another thread."""
     ThreadPoolExecutor(1).submit(time.sleep, 3600)

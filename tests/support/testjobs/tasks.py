@@ -1,4 +1,4 @@
-"""Tasks of an installed app, which a worker finds by itself."""
+"""Tasks of an installed app, which a worker finds without an import."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from django_tasks import task
 
 @task(queue_name="evening")
 def letter(number: int) -> int:
-    """Return the number, in the evening."""
+    """Return the number; on the queue `evening`."""
     return number
 
 
 @task
 def note(number: int) -> int:
-    """Return the number, at any time."""
+    """Return the number; on the default queue."""
     return number
