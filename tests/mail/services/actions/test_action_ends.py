@@ -55,7 +55,7 @@ def test_changes_of_the_same_label_keep_their_order(mailbox: Mailbox) -> None:
     with frozen_time(database_now()) as clock:
         assert run(first).status == "pending"
         assert (run(second).status, current(second).status) == ("pending", "queued")
-        # What waits for its message's turn holds up no other message.
+        # An action that waits for an earlier one on its message does not hold up other messages.
         assert run(other).status == "completed"
         for _ in range(3):
             clock.tick(minutes=5)
@@ -102,7 +102,7 @@ def test_a_message_that_comes_while_its_thread_is_changed_stays_as_it_is(
             drain()
             clock.tick(minutes=5)
             with firm_scope(mailbox.firm):
-                # Kept by Python's clock, which is not moved.
+                # `held_until` is a time of Python's clock, which `frozen_time` does not move.
                 MailAccount.objects.update(held_until=None)
         assert {current(one).status for one in actions} == {"completed"}
         assert [mailbox.labels(one) for one in arrived] == [set()] * 3
@@ -118,7 +118,7 @@ def test_of_many_actions_in_a_thread_each_is_executed(
     monkeypatch.setattr(change_labels, "MAX_TOGETHER", 2)
     arrived = threaded(mailbox, 4)
     actions = [ask(mailbox, one, "star") for one in arrived]
-    # An outage has met them all, and the last is tried again first.
+    # As after an outage that interrupted all of them; the last one is tried again first.
     with firm_scope(mailbox.firm):
         Action.objects.update(status="executing")
     last = current(actions[3])

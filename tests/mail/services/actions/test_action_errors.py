@@ -1,4 +1,4 @@
-"""Each action and its undo under each error of Gmail's, and killed at each point."""
+"""Each action and its undo, with each error of Gmail's, and killed at each point."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_ATTEMPTS = 6
 
 @dataclass(frozen=True)
 class Row:
-    """An action, on which message, and the requests that it and its undo make of Gmail."""
+    """An action, its message's labels, and the requests to Gmail of the action and of its undo."""
 
     action_type: str
     call: str = "messages.modify"
@@ -60,7 +60,7 @@ ROWS = [
     SNOOZE,
     Row("delete", "messages.delete", parameters={"permanently": True}),
 ]
-# What Gmail does, and how the attempt, the action and its undo end.
+# What Gmail answers, how the attempt ends, and the action's status after it.
 FAULTS = {
     "404": (Fault(status=404), "over", "canceled"),
     "401": (Fault(status=401), "again", "executing"),
@@ -85,7 +85,7 @@ class Subject:
 
     @classmethod
     def of(cls, mailbox: Mailbox, row: Row, arrived: str = "") -> Subject:
-        """Ask for the row's action on this message, which is as it arrived, or on a new one."""
+        """Ask for the row's action on this message, which was restored, or on a new message."""
         arrived = arrived or received(mailbox, *row.labels)
         return cls(mailbox, row, arrived, ask(mailbox, arrived, row.action_type, **row.parameters))
 
@@ -116,10 +116,10 @@ class Subject:
         return {"tenant_id": account.firm_id, "account_id": account.pk}
 
     def finish(self) -> None:
-        """Make attempts until one comes to an end."""
+        """Make attempts until the action or undo is over."""
         for _ in range(MOST_ATTEMPTS):
             with firm_scope(self.mailbox.firm):
-                # Kept by Python's clock, which is not moved.
+                # `held_until` is a time of Python's clock, which `frozen_time` does not move.
                 MailAccount.objects.update(held_until=None)
             if self.attempt() == "over":
                 return
@@ -131,12 +131,12 @@ class Subject:
 
     @property
     def labels(self) -> set[str]:
-        """The message's, in Gmail."""
+        """The message's labels in Gmail."""
         return self.mailbox.labels(self.arrived)
 
     @property
     def status(self) -> str:
-        """That of the undo, if there is one, else of the action."""
+        """The status of the undo, if there is one, else of the action."""
         return current(self.undo or self.action).status
 
     def check_done(self) -> bool:
@@ -151,7 +151,7 @@ class Subject:
         return False
 
     def check_undone(self) -> None:
-        """Check that the message is exactly as it was."""
+        """Check that the message has exactly the labels that it had."""
         assert self.status == "completed", self.row
         assert self.labels == set(self.row.labels), self.row
 
@@ -183,7 +183,7 @@ def test_each_action_under_the_error_and_undone_under_it(mailbox: Mailbox, fault
         if status == "executing":
             subject.finish()
         else:
-            # Nothing was changed; what the person asks for now is another action.
+            # The canceled action has changed nothing, so the person asks for another one.
             assert subject.labels == set(row.labels), row
             subject.action = ask(mailbox, subject.arrived, row.action_type, **row.parameters)
             subject.finish()
@@ -204,16 +204,16 @@ def test_each_action_under_the_error_and_undone_under_it(mailbox: Mailbox, fault
 
 
 def only_some(row: Row, some: set[str], chaos: bool) -> None:
-    """Try those of the actions that ask Gmail in other ways; in `make chaos` all."""
+    """Skip an action whose requests to Gmail are like another's, except in `make chaos`."""
     if not chaos and str(row) not in some:
-        pytest.skip("it asks Gmail as another does")
+        pytest.skip("its requests to Gmail are like another action's")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_killed_at_each_point_it_is_done_once_and_undone_exactly(
     mailbox: Mailbox, row: Row, chaos: bool
 ) -> None:
-    """In the suite at each request to Gmail, in `make chaos` before each statement, too."""
+    """The suite kills at each request to Gmail; `make chaos` also before each SQL statement."""
     only_some(row, {"archive", "trash", "restore", "snooze", "delete-for-good"}, chaos)
     at, killed, undone = 0, True, ""
     while killed:
@@ -238,7 +238,7 @@ def test_killed_at_each_point_it_is_done_once_and_undone_exactly(
 def test_overtaken_at_any_request_it_is_done_once_and_undone_exactly(
     mailbox: Mailbox, row: Row, chaos: bool
 ) -> None:
-    """A worker stands still, another does its work, and then it goes on."""
+    """A worker stands still, another one does its work, and then the first goes on."""
     only_some(row, {"archive", "snooze"}, chaos)
     at, stood, undone = 0, True, ""
     while stood:

@@ -1,4 +1,4 @@
-"""Actions and undos of any order leave the mailbox as the model says, and the owner's work alone."""
+"""Actions and undos in any order leave the mailbox as the model says; the owner's changes stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acting in Gmail: every action, what taking it back would need, retries, refusals."""
+"""Actions in Gmail: every type, the undo hint, retries and refusals."""
 
 from __future__ import annotations
 

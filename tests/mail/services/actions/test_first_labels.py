@@ -1,4 +1,4 @@
-"""The label of a first verdict: what is stored says how the message was, and Gmail is asked nothing."""
+"""The label of a first verdict: the stored labels are used, and Gmail is not asked for them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FYI = LABEL_NAMES[LabelKey.FYI]
 
 @pytest.fixture
 def readings() -> Iterator[list[str]]:
-    """Return the formats in which messages and threads are read, as they are."""
+    """Yield a list to which the format of each read of a message or thread is added."""
     formats: list[str] = []
     get_message, get_thread = GmailClient.get_message, GmailClient.get_thread
 
@@ -55,7 +55,7 @@ def readings() -> Iterator[list[str]]:
 
 
 def decided(mailbox: Mailbox) -> tuple[str, Action]:
-    """Let a message arrive that the classifier wants to label; return Gmail's id and the action."""
+    """Let a message arrive and be judged; return Gmail's id and the action that labels it."""
     without_drafts(prepared(mailbox))
     arrived = mailbox.receive(letter("The office moves"))
     mailbox.store_all()
@@ -143,7 +143,7 @@ def test_a_second_attempt_asks_what_the_first_has_done(
     assert readings == ["minimal"]
     done = current(action)
     assert done.status == ActionStatus.COMPLETED
-    assert (done.undo_hint or {})["changed"]["added"], "the first attempt put it there"
+    assert (done.undo_hint or {})["changed"]["added"], "the first attempt added the label"
 
 
 def test_a_message_that_is_gone_cancels_its_label(mailbox: Mailbox) -> None:
@@ -206,9 +206,9 @@ def test_a_label_that_gmail_refuses_to_make_keeps_no_other_label_back(
             request_action(mailbox.message(one), ActionType.APPLY_LABEL, {"label": label})
             for one, label in zip(arrived, ("Work", "Boats"), strict=True)
         )
-        # As `classify_page` stores them, with one job for all.
+        # As `classify_page` stores the actions: one job executes all of them.
         Action.objects.update(job_id=None)
-    # "Boats" comes first.
+    # The label "Boats" is created first, so the fault meets its request.
     mailbox.simulator.order_fault(
         Fault(status=status, reason="invalidArgument"), method="labels.create"
     )

@@ -1,4 +1,4 @@
-"""Snoozed mail whose snooze was deleted comes back: with its mailbox, or once its writer is erased."""
+"""Mail whose snooze was deleted returns when its mailbox does, or after its writer's erasure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def disconnect(mailbox: Mailbox, *, keep_days: int = 0) -> None:
 
 
 def connect_again(mailbox: Mailbox) -> None:
-    """Connect it as one that suggests only: no label is put on but what a wake changes."""
+    """Connect the mailbox again as suggest-only, so that only wakes change labels."""
     grant = granted(mailbox.account.address)
     with firm_scope(mailbox.firm):
         MailAccount.objects.filter(pk=mailbox.account.pk).update(mode=Mode.SUGGEST)
@@ -97,7 +97,7 @@ def test_a_snooze_that_is_still_there_keeps_its_time(connected: Mailbox) -> None
 def test_the_snooze_of_another_firm_that_has_the_mailbox_keeps_its_time(
     connected: Mailbox, other_firm: Firm, keep_days: int | None, labels: set[str]
 ) -> None:
-    """Unless its mailbox is disconnected: then nobody would wake it."""
+    """If the other firm's mailbox is disconnected, too, the message returns at once."""
     account = open_account(other_firm, connected.account.address)
     with firm_scope(other_firm):
         store_grant(account, granted(account.address))
@@ -242,7 +242,7 @@ def test_what_is_being_hidden_is_erased_once_it_is(
 
 
 def erase_step_of(mailbox: Mailbox) -> None:
-    """Ask for her erasure, and run what can be run of it now."""
+    """Ask for Anna's erasure, and run the part of it that can run now."""
     request = requested(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
     run_job(request.job_id)
     assert [job.status for job in jobs("erase_subject")] == ["pending"]

@@ -1,4 +1,4 @@
-"""Snooze: out of the inbox for a time, and back, late rather than never."""
+"""Snooze: a message leaves the inbox for a time and returns, late rather than never."""
 
 from __future__ import annotations
 
@@ -202,7 +202,8 @@ def test_a_label_made_again_as_it_is_put_on_goes_with_the_wake(mailbox: Mailbox)
     first, second = received(mailbox, *ARRIVED), received(mailbox, *ARRIVED)
     done(mailbox, first, "snooze", **AN_HOUR)
     delete_label(mailbox)
-    # The job that wakes it is stored with the label as it was known before Gmail refused that.
+    # The job that wakes the message names the deleted label, because Gmail refuses it only
+    # afterwards.
     done(mailbox, second, "snooze", **AN_HOUR)
     assert mailbox.labels(second) == SNOOZED
     drain_after(hours=2)

@@ -1,4 +1,4 @@
-"""Undo: takes back our own change as far as it still stands, and nothing anybody did since."""
+"""Undo takes back Mailroom's own change, except where somebody has changed the labels since."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_undo_of_what_changed_nothing_changes_nothing(
 ) -> None:
     arrived = received(mailbox, *labels)
     action = done(mailbox, arrived, action_type)
-    # What the action would have changed, the person changes now.
+    # The action changed nothing, because the message already had the wanted labels.
     undo = ask_undo(mailbox, action)
     assert current(undo).status == "completed"
     assert jobs("undo.action") == []
@@ -105,7 +105,7 @@ def test_the_undo_of_what_changed_nothing_changes_nothing(
 
 
 PERSON: list[tuple[str, tuple[str, ...], list[tuple[str, str]]]] = [
-    # Put back into the inbox, and archived by the person.
+    # The person puts the message back into the inbox, and archives it again.
     ("archive", ARRIVED, [("add", "INBOX"), ("remove", "INBOX")]),
     ("archive", ARRIVED, [("add", "INBOX")]),
     ("star", ("INBOX",), [("remove", "STARRED")]),

@@ -1,4 +1,4 @@
-"""A language model on loopback, asked by either SDK, and a mailbox whose mail an agent gets."""
+"""A language model on loopback, asked by either SDK."""
 
 from __future__ import annotations
 

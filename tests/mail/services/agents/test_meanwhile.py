@@ -1,4 +1,4 @@
-"""What changes while an agent's run goes on, between two of its questions or while the model thinks."""
+"""Changes during an agent run, between two requests to the model or while the model answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Meanwhile = Callable[[int, Callable[[], object]], None]
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
-    """Return what has something done while the model thinks about its answer of this number."""
+    """Return a function that makes a change while the model works on a given answer."""
     ask = run_module.ask_agent
     asked: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""Answers of a model that are legal, and that nobody would expect: they end no run and fill no table."""
+"""Legal but unexpected answers of a model: they end no run and fill no table."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_of_ever_more_calls_only_some_are_stored(box: Mailbox, server: ModelServ
 def test_an_agent_without_tools_says_what_it_has_to_say(
     mailbox: Mailbox, server: ModelServer
 ) -> None:
-    """OpenAI refuses an empty list of tools."""
+    """OpenAI refuses an empty list of tools, so the request has none."""
     make_profile(mailbox, tools=[])
     route_all(mailbox)
     server.answers = ["Nothing to do."]

@@ -1,4 +1,4 @@
-"""Dates of an agent's timetable that waited together, and runs whose jobs ended without a word."""
+"""Dates of an agent schedule that waited together, and runs whose jobs ended without a result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-02")]
 
 
 def ends() -> list[tuple[str, Any]]:
-    """Return how each job ended: its status, and what it says of a date that was skipped."""
+    """Return how each job ended: its status, and the reason if its date was skipped."""
     found = jobs("agent_invocation", live=False)
     return [(job.status, (job.result or {}).get("reason")) for job in found]
 
@@ -51,7 +51,7 @@ def test_one_run_counts_for_all_dates_that_a_pause_holds_back(
 def test_one_run_counts_for_all_dates_that_a_spent_budget_holds_back(
     mailbox: Mailbox, server: ModelServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The next day does not begin meanwhile, whatever time it is.
+    # The next day of the budget must not begin during the test, whatever time it is.
     monkeypatch.setattr(base, "seconds_to_next_day", lambda: 12 * 3600.0)
     due_at = soon()
     planned(mailbox, due_at)
@@ -65,7 +65,7 @@ def test_one_run_counts_for_all_dates_that_a_spent_budget_holds_back(
         settings.LLM_DAILY_BUDGET = 0
         clock.tick(hours=24)
         testing.drain()
-    # The first had begun: it goes on.
+    # The run of the first date had begun, so it goes on.
     assert ends() == [("completed", None)] + [("completed", RUN_SINCE)] * 2
     assert [(run.status, run.error) for run in stored(AgentRun)] == [
         (RunStatus.COMPLETED, ""),

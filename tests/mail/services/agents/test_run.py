@@ -1,4 +1,4 @@
-"""An agent's loop over HTTP by the real SDKs: what it is told, what it may do, how it ends."""
+"""An agent run over HTTP by the real SDKs: what the model is told, what it may do, how it ends."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def said(server: ModelServer, number: int = -1) -> str:
 
 
 def attempts(count: int) -> list[str]:
-    """Run the agent's job again, each time when it is due; return its states."""
+    """Run the agent's job `count` times, each time when it is due; return its statuses."""
     job = only(jobs("agent_process"))
     states = []
     with frozen_time() as clock:
@@ -368,7 +368,7 @@ def test_a_forwarded_inquiry_reads_no_mail_of_others(
     earlier = [letter("First", said, sender="Form <forms@desk.example>")]
     earlier += [letter("Second", "My IBAN is CANARY-2", sender="vera@victim.example")]
     for raw in earlier:
-        # Archived: the agent gets none of it.
+        # The mail is archived, so it is not routed to the agent.
         mailbox.receive(raw, labels=("UNREAD",))
     make_profile(mailbox, preprocessor="helpdesk")
     route_all(mailbox)

@@ -40,7 +40,7 @@ def soon() -> datetime:
 
 
 def planned(box: Mailbox, due_at: datetime, **settings: Any) -> AgentSchedule:
-    """Store a timetable of an agent, every hour."""
+    """Store an agent schedule, due every hour from this date."""
     given = {
         "name": "Morning",
         "prompt": "What waits for me?",
@@ -55,7 +55,7 @@ def planned(box: Mailbox, due_at: datetime, **settings: Any) -> AgentSchedule:
 
 
 def enqueue_due() -> int:
-    """Look for agents whose time has come, as the job of the system firm does."""
+    """Enqueue the agent schedules that are due, as the job of the system firm does."""
     return enqueue_due_agents(lambda: None)
 
 
@@ -182,7 +182,7 @@ def test_dates_that_came_while_it_was_switched_off_are_passed_over(mailbox: Mail
         assert enqueue_due() == 0
         clock.tick(minutes=30)
         assert enqueue_due() == 1
-        # What is due already and only said to be on stays due.
+        # A schedule that is due stays due if somebody enables it although it is enabled.
         clock.tick(hours=1)
         change_agent_schedule(schedule, enabled=True)
         assert enqueue_due() == 1

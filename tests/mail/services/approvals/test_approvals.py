@@ -1,4 +1,4 @@
-"""A yes does exactly what was asked, once; each try is in the audit log."""
+"""An approval does exactly what was asked, once; the audit log has each attempt to decide."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def test_our_own_notice_is_never_read_as_mail(box: Mailbox) -> None:
 
 
 def over(approval: Approval) -> None:
-    """Let the question's time be over."""
+    """Let the approval expire."""
     with firm_scope(approval.firm_id):
         Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
@@ -309,8 +309,8 @@ def test_a_message_canceled_meanwhile_is_not_sent_by_a_yes(box: Mailbox) -> None
 
 
 def waiting_forward(box: Mailbox) -> Approval:
-    """Ask whether an action may send a message."""
-    # Not the same mail as others receive within the second: Gmail would keep it once.
+    """Ask for approval of an action that sends a message."""
+    # This mail differs from other tests' mail, because Gmail would store equal mail only once.
     arrived = box.receive(letter("To be forwarded"))
     box.store_all()
     drain()
@@ -347,7 +347,7 @@ def test_a_message_that_is_canceled_takes_its_question_along(box: Mailbox) -> No
     assert only(stored(Action), pk=approval.action_id).status == "canceled"
     assert audited(approval) == [("approval.canceled", "ada@acme.example")]
     drain()
-    # Nobody was told of it yet, and nobody is.
+    # No e-mail about the approval had been sent, and none is sent now.
     assert django_mail.outbox == []
     with firm_scope(box.firm):
         assert briefing_of(box.account).approvals.count == 0

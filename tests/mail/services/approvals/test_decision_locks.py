@@ -1,4 +1,4 @@
-"""A decision and what else is done at that moment do not wait for each other in a circle."""
+"""A decision, and what else is done at that moment, do not deadlock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def beside_a_yes(
     *,
     once: str = "_locked",
 ) -> tuple[Any, Any]:
-    """Say yes, and have the other thing done once that much is locked; return both answers."""
+    """Approve, and start the other call once `once` has taken its locks; return both results."""
     lock, done = getattr(approvals, once), list[Future[Any]]()
 
     def run() -> Any:
@@ -99,7 +99,7 @@ def test_who_decides_in_the_admin_is_answered(
 
 
 def waiting_reply(mailbox: Mailbox) -> Approval:
-    """Ask whether a message may have an automatic reply."""
+    """Ask for approval of an automatic reply."""
     arrived = received(mailbox)
     with firm_scope(mailbox.firm):
         request_action(mailbox.message(arrived), ActionType.AUTO_REPLY, {"body": "On Monday."})

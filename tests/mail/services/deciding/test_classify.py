@@ -1,4 +1,4 @@
-"""Judging threads: once, again when something new came, and shown by exactly one label."""
+"""Threads are judged once, again after new mail, and shown by exactly one label."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def act(mailbox: Mailbox) -> None:
 
 
 def category_labels(mailbox: Mailbox, *arrived: str) -> list[str]:
-    """Return the category labels on these messages, each as often as it is there."""
+    """Return the category labels on these messages, one for each message that has it."""
     names = {LABEL_NAMES[category.label] for category in Category}
     return [name for one in arrived for name in sorted(mailbox.labels(one) & names)]
 
@@ -222,7 +222,7 @@ def test_a_message_dated_ahead_hides_nothing_that_comes_later(mailbox: Mailbox) 
 
     answer = letter("Re: Price", "And the date?", reply_to_id="<1@x.example>")
     later = mailbox.receive(answer, at=datetime.now(UTC) + timedelta(seconds=1))
-    # Fetched again, it does not become the newest again.
+    # A message that is fetched again does not become the newest one.
     mailbox.store_all()
     assert mailbox.message(judged).internal_date == dated
     assert judge(mailbox, later)["message_id"] == str(mailbox.message(later).pk)
@@ -319,7 +319,7 @@ def test_a_label_change_interrupted_half_way_is_cleaned_up(mailbox: Mailbox) -> 
     judge(mailbox, arrived, Category.FYI)
     (action,) = stored(Action)
     act(mailbox)
-    # The worker died after Gmail's answer: the label is there, our tables do not know.
+    # As if the worker died after Gmail's answer: the label is in Gmail, but not in the tables.
     with firm_scope(mailbox.firm):
         Action.objects.filter(pk=action.pk).update(status=ActionStatus.EXECUTING)
         mailbox.message(arrived).__class__.objects.update(labels=["INBOX", "UNREAD"])

@@ -1,4 +1,4 @@
-"""What the person says a thread is: in Gmail by a label, over REST; and the rules proposed for it."""
+"""The person's corrections, by a label in Gmail or over REST, and the rules proposed after them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CORRECTIONS = (Category.ACTION_REQUIRED, Category.PAYMENT_REQUEST, Category.WAIT
 
 
 def arrived_as(mailbox: Mailbox, category: Category) -> str:
-    """Let a mail arrive that a rule of somebody's says is of the category."""
+    """Let a mail arrive to which somebody's rule gives the category."""
     prepared(mailbox)
     with firm_scope(mailbox.firm):
         rule(mailbox, category=category)
@@ -140,7 +140,7 @@ def test_an_enabled_proposal_decides_and_is_somebodys(mailbox: Mailbox) -> None:
     assert proposals() == []
     asked(mailbox, NEWS, message_id="<other@customer.example>")
     assert sources()[-1] == ("rule", Category.ACTION_REQUIRED)
-    # A correction against it leaves it as it is, and proposes no second one.
+    # A correction that contradicts the rule leaves the rule as it is, and proposes no second rule.
     give_label(mailbox, message, LabelKey.FYI)
     synced(mailbox)
     assert sources()[-1] == ("person", Category.FYI)

@@ -1,4 +1,4 @@
-"""What a model proposes beside its verdict: offered where somebody asked, checked, done or asked about."""
+"""Actions that a model proposes: offered if asked for, checked, then done or put to approval."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def invoices(mailbox: Mailbox) -> str:
 
 @pytest.fixture
 def rule(mailbox: Mailbox) -> Direction:
-    """Return a rule for the model of the whole firm."""
+    """Return the firm's rule for the model."""
     return create_direction(
         mailbox.firm.pk, kind=DirectionKind.LLM_RULE, text="Archive what GitHub writes."
     )
 
 
 def labelled(mailbox: Mailbox, name: str, **fields: Any) -> str:
-    """Let the mailbox have a label; return Gmail's id."""
+    """Create a label in the mailbox, and store it; return Gmail's id."""
     label_id = str(mailbox.gmail.create_label(name)["id"])
     with firm_scope(mailbox.firm):
         MailLabel.objects.create(
@@ -90,9 +90,9 @@ def proposal(action: str, **fields: Any) -> dict[str, Any]:
 
 
 def judged(mailbox: Mailbox, server: ModelServer, *actions: Any) -> str:
-    """Let a message arrive about which the model answers so; return Gmail's id."""
+    """Let a message arrive for which the model proposes these actions; return Gmail's id."""
     server.answers = [{**FYI, "actions": list(actions)}]
-    # Gmail takes the same message once.
+    # Each message differs, because Gmail would store equal ones only once.
     number = len(server.asked)
     arrived = mailbox.receive(letter(f"Notice {number}", List_Id="<news.example>"))
     mailbox.store_all()
@@ -101,13 +101,13 @@ def judged(mailbox: Mailbox, server: ModelServer, *actions: Any) -> str:
 
 
 def asked_for() -> list[tuple[str, str]]:
-    """Return the actions that are none of Mailroom's own labels, with their states."""
+    """Return the actions, with their statuses, except those of Mailroom's own labels."""
     found = [one for one in stored(Action) if "🤖" not in str(one.parameters)]
     return sorted((one.action_type, one.status) for one in found)
 
 
 def told(server: ModelServer) -> str:
-    """Return all that the model was told last."""
+    """Return the last request to the model as text."""
     return json.dumps(server.asked[-1], ensure_ascii=False)
 
 
@@ -259,7 +259,7 @@ def test_a_label_outside_the_list_is_left_alone(
     assert asked_for() == [("star", "completed")]
     explained, _ = only(stored(Decision)).explanations["actions"]
     assert explained["refused"] == UNKNOWN_LABEL
-    # PostgreSQL stores none.
+    # The character NUL is removed, because PostgreSQL cannot store it.
     assert "\x00" not in explained["label"]
     assert mailbox.reload().paused_by == PausedBy.NOTHING
     for unsaid in ("🤖", "Snoozed", "Kept apart", "Finished"):
@@ -473,7 +473,7 @@ def test_in_a_private_mailbox_only_readers_words_lead_to_actions(
     assert "apply_label" not in told(server)
     assert asked_for() == []
 
-    # The owner's own words act, and those of others are not told beside them.
+    # The owner's own direction leads to actions; the model is then not told those of others.
     own = create_direction(
         mailbox.firm.pk,
         by=Actor("api", owner),
@@ -487,7 +487,8 @@ def test_in_a_private_mailbox_only_readers_words_lead_to_actions(
     assert asked_for() == [("archive", "completed")]
     change_direction(own, by=Actor("api", owner), enabled=False)
 
-    # Somebody who was let in may read what their words do, and whoever writes them anew answers for it.
+    # After a content grant the admin may read what their direction does, so it leads to actions; a
+    # person who changes it is then responsible for it.
     with firm_scope(mailbox.firm):
         grant_content(mailbox.account, admin, by=Actor("api", owner))
     judged(mailbox, server, proposal("star"))

@@ -1,4 +1,4 @@
-"""A thread keeps one label of its state, though a sync moves on while Gmail is written to."""
+"""A thread keeps one label of its state, even if a sync reads on while Gmail is written to."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def act(mailbox: Mailbox) -> None:
 def act_beside_a_sync(
     mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch, perform: Callable[[Mailbox], None] = act
 ) -> None:
-    """Execute what is queued, and let a sync read other news just before each write to Gmail."""
+    """Execute the queued actions; just before each write to Gmail, a sync reads other changes."""
 
     def after_a_sync(write: Write) -> Write:
         def wrapped(self: GmailClient, *args: Any, **kwargs: Any) -> Any:
@@ -74,7 +74,7 @@ def act_beside_a_sync(
 
 
 def put_page_on(mailbox: Mailbox) -> None:
-    """Execute what is queued as a page of labels."""
+    """Execute the queued actions as a page of labels."""
     ids = [action.pk for action in stored(Action)]
     label_page(mailbox.account, mailbox.gmail, ids, job_id=uuid4())
 
@@ -123,7 +123,7 @@ def test_what_a_later_sync_has_stored_costs_nothing(
         judge(mailbox, message, category)
         act(mailbox)
     assert state_labels(mailbox, message) == {LABEL_NAMES[Category.WAITING.label]}
-    # One label on and one off for each verdict after the first.
+    # The first verdict adds a label; each later verdict adds one and removes one.
     assert len(stored(Action)) == 7
 
 
@@ -135,7 +135,7 @@ def test_a_label_that_is_put_on_while_the_thread_is_judged_is_replaced(
     with firm_scope(mailbox.firm):
         case = open_case(account, message.thread_id, message.pk, job_id=job_id, force=True)
     verdict, source = judge_case(case, FixedClassifier(Category.WAITING))
-    # A page of labels holds no thread's lock.
+    # A page of labels takes no thread's lock, so it can run while the thread is judged.
     put_page_on(mailbox)
     with firm_scope(mailbox.firm):
         decide(account, case, verdict, source=source, job_id=job_id)
@@ -144,7 +144,7 @@ def test_a_label_that_is_put_on_while_the_thread_is_judged_is_replaced(
 
 
 def undo_beside_a_sync(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch, action: Action) -> None:
-    """Have the action taken back, and let a sync read other news just before Gmail does it."""
+    """Undo the action, and let a sync read other changes just before the write to Gmail."""
     undo = ask_undo(mailbox, action)
 
     def perform(_: Mailbox) -> None:

@@ -1,4 +1,4 @@
-"""A verdict that comes while a page of labels begins, which holds no thread's lock."""
+"""A verdict at the moment when a page of labels begins, which takes no thread's lock."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def judge_as_waiting(mailbox: Mailbox, message: Message) -> None:
 
 
 def let_it_wait(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
-    """Let something begin once a page has begun, and the page go on when that waits for it."""
+    """Start `meanwhile` once a page has begun; the page goes on when that waits for it."""
     start = label_page._start
 
     def slow(account: MailAccount, ids: Sequence[UUID], job_id: UUID) -> list[Action]:
@@ -107,7 +107,8 @@ def test_who_changes_several_actions_locks_them_as_a_verdict_does(
             label = {"label": LABEL_NAMES[category.label]}
             request_action(message, ActionType.APPLY_LABEL, label)
         first, second = Action.objects.order_by("pk")
-        # A row that was changed comes after the others when a table is read through.
+        # PostgreSQL reads a changed row after the others, so the two orders of locking would
+        # differ.
         Action.objects.filter(pk=first.pk).update(error="")
 
     def run() -> None:

@@ -29,7 +29,7 @@ PLAIN = "Here are the photographs."
 
 
 def arrive(mailbox: Mailbox, number: int, *, days: int = 9, **more: Any) -> Message:
-    """Let a mail of a thread of its own arrive; return it stored."""
+    """Let a mail arrive in a thread of its own; return the stored message."""
     at = datetime.now(UTC) - timedelta(days=days, minutes=-number)
     raw = letter(f"Photographs {number}", PLAIN, message_id=f"<{number}@customer.example>", **more)
     arrived = mailbox.receive(raw, at=at)
@@ -38,7 +38,7 @@ def arrive(mailbox: Mailbox, number: int, *, days: int = 9, **more: Any) -> Mess
 
 
 def reply(mailbox: Mailbox, number: int) -> None:
-    """Let the person answer one."""
+    """Let the person answer the mail with this number."""
     raw = letter(
         f"Re: Photographs {number}", "Thank you.", sender=OWNER, to=ANNA,
         reply_to_id=f"<{number}@customer.example>",
@@ -48,7 +48,7 @@ def reply(mailbox: Mailbox, number: int) -> None:
 
 
 def say(message: Message, category: Category) -> None:
-    """Let the person say what a message's thread is."""
+    """Store the category that the person gave to the message's thread."""
     with firm_scope(message.firm_id):
         Decision.objects.create(
             account_id=message.account_id, message=message, source="person", category=category,
@@ -68,7 +68,7 @@ def test_answers_and_silence_are_counted_by_thread(mailbox: Mailbox) -> None:
     arrive(mailbox, 8, days=DAYS + 1)
     arrive(mailbox, 9, days=1)
     new = arrive(mailbox, 10, days=0)
-    # Too old and too young ones, and the mail itself, say nothing.
+    # Mail that is too old or too new, and the mail itself, does not count.
     assert history(mailbox, new) == SenderHistory((), answered=1, unanswered=3)
     stranger = arrive(mailbox, 11, sender="bob@other.example", days=0)
     assert history(mailbox, stranger) == SenderHistory()

@@ -13,7 +13,7 @@ from tests.mail.llm.model_server import ModelServer, model_server
 
 @pytest.fixture
 def model(settings: Settings) -> Iterator[ModelServer]:
-    """Ask a model on loopback."""
+    """Serve a model on loopback, and configure it."""
     with model_server() as server:
         settings.LLM_PROVIDER = "openai"
         settings.LLM_MODEL = "model-1"

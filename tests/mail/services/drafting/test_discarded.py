@@ -1,4 +1,4 @@
-"""Mail in the trash or among spam gets no draft, keeps none, and waits for nobody."""
+"""A thread in the trash or among spam gets no draft, keeps none, and waits for nobody."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19", "
 
 
 def discard(mailbox: Mailbox, arrived: str, label: str) -> None:
-    """Let the person throw the message away."""
+    """Let the person move the message to the trash or to spam."""
     if label == "TRASH":
         mailbox.gmail.trash(arrived)
     else:
@@ -44,7 +44,7 @@ def arrive(mailbox: Mailbox, *job_types: str) -> str:
 
 
 def synced_first(mailbox: Mailbox) -> None:
-    """Sync before anything else runs."""
+    """Ask for a sync, and run it before any other job."""
     with firm_scope(mailbox.firm):
         request_sync(mailbox.account)
     for job in jobs("sync"):

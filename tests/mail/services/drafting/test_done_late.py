@@ -1,4 +1,4 @@
-"""What the person said of a thread by a label while Mailroom could not yet see to it."""
+"""Labels that the person gave to a thread before Mailroom could act on them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
 
 def done_while_paused(mailbox: Mailbox) -> str:
-    """Have a thread marked done while the mailbox is paused; return Gmail's id of its message."""
+    """Let the person mark a thread done in a paused mailbox; return Gmail's id of its message."""
     arrived = asked(prepared(mailbox), text="The parcel left today.")
     pause_mailbox(mailbox.account)
     give_label(mailbox, arrived, LabelKey.DONE)
@@ -87,7 +87,7 @@ def test_one_is_made_of_what_was_answered_before_the_person_asked(mailbox: Mailb
 
 
 def test_what_came_since_is_done_with_where_it_is_marked_itself(mailbox: Mailbox) -> None:
-    """As Gmail marks a conversation: all of it, also what Mailroom has not read yet."""
+    """Gmail labels all messages of a conversation, also those that Mailroom has not read yet."""
     arrived = asked(prepared(mailbox), text="The parcel left today.")
     pause_mailbox(mailbox.account)
     again = letter("Re: Price list", QUESTION, reply_to_id="<q1@customer.example>")

@@ -1,4 +1,4 @@
-"""Done ends the snooze of what is in the thread: it does not come back to the inbox."""
+"""Done ends the snoozes of the thread's messages, which do not return to the inbox."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def mark_done(mailbox: Mailbox, gmail_message_id: str) -> None:
 
 
 def before_it_is_tried_again() -> Any:
-    """Let time stand still: a job that failed is due a few seconds later."""
+    """Stop the clock, so that a failed job, which is due seconds later, does not run."""
     return frozen_time(database_now())
 
 
@@ -141,7 +141,7 @@ def test_done_leaves_the_snooze_of_a_mailbox_that_suggests_only(
 
 
 def test_done_twice_is_done_once(mailbox: Mailbox, arrived: str) -> None:
-    """As after a worker that died once its transaction was committed."""
+    """The job runs again, as after a worker's death just after the commit."""
     action_kit.done(mailbox, arrived, "snooze", **AN_HOUR)
     mark_done(mailbox, arrived)
     (cleanup,) = jobs("cleanup", live=False)

@@ -74,7 +74,7 @@ AUTOMATED = [
 def test_automated_mail_gets_no_draft(mailbox: Mailbox, headers: dict[str, str]) -> None:
     prepared(mailbox)
     with firm_scope(mailbox.firm):
-        # A rule wants an answer whatever the classifier says, and the person asks for one, too.
+        # The rule gives the category for mail to answer, and the person asks for an answer, too.
         rule(mailbox, category="needs_response")
     arrived = asked(mailbox, **headers)
     give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)

@@ -1,4 +1,4 @@
-"""Whatever the person changes in a draft makes it theirs; what programs do to it does not."""
+"""A draft is the person's after any change of theirs; changes by mail programs do not count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
 
 def as_html(mail: EmailMessage, word: str = "", instead: str = "") -> None:
-    """Give the draft an HTML part as Gmail's page does, with a word shown otherwise."""
+    """Give the draft an HTML part as Gmail's page does, with `word` replaced in it."""
     lines = escape(mail.get_content()).replace("\r\n", "\n").replace("\n", "<br>")
     assert word in lines
     shown = lines.replace(word, instead, 1)

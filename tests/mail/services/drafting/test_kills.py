@@ -1,4 +1,4 @@
-"""A worker that dies, or an answer that is lost, at any step: one draft, once."""
+"""One draft is written, even if a worker dies or an answer is lost at any step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Killed(BaseException):
 
 
 def waiting(mailbox: Mailbox) -> Any:
-    """Return the draft job of a question that nobody has worked on."""
+    """Return the draft job of a question, before its first attempt."""
     from mail.services.deciding.classify import classify_thread
     from tests.mail.mail_kit import FixedClassifier
 
@@ -36,7 +36,7 @@ def waiting(mailbox: Mailbox) -> Any:
     classify_thread(
         mailbox.account, message.thread_id, message.pk, FixedClassifier(), job_id=judging.pk
     )
-    # What else waits for the thread's lock.
+    # Cancel or run the other jobs that wait for the thread's lock.
     cancel(judging)
     for action in jobs("action.gmail"):
         run_job(action)

@@ -1,4 +1,4 @@
-"""What an attempt at a draft has begun, and a later one finds is no longer wanted or not done."""
+"""A draft that one attempt has begun, and that a later attempt finds unwanted or unfinished."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
 
 def asked_for_and_lost(mailbox: Mailbox) -> None:
-    """Have a draft asked for by hand whose creation is not known to have worked."""
+    """Let the person ask for a draft, and lose Gmail's answer to its creation."""
     arrived = asked(prepared(mailbox), "The parcel left today.")
     give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
     mailbox.simulator.order_fault(LOST_ANSWER, method="drafts.create")
@@ -48,7 +48,7 @@ def asked_for_and_lost(mailbox: Mailbox) -> None:
 
 
 def answer_later(mailbox: Mailbox) -> None:
-    """Let the person answer by hand after that."""
+    """Let the person answer without the draft, minutes later."""
     answer = letter("Re: Price list", "Here it is.", sender=OWNER, to="anna@customer.example",
                     reply_to_id="<q1@customer.example>")  # fmt: skip
     mailbox.receive(answer, labels=("SENT",), at=datetime.now(UTC) + timedelta(minutes=2))

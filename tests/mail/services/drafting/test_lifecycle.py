@@ -67,7 +67,8 @@ def needs_response(mailbox: Mailbox, arrived: str) -> None:
 
 
 def another(mailbox: Mailbox, _: str) -> None:
-    # A Date has no fractions of a second: this one must not lie before what was just sent.
+    # A Date has no fractions of a second; a second is added, so that it is not before the mail just
+    # sent.
     later = datetime.now(UTC) + timedelta(seconds=1)
     text = "Well? Could you send it?"
     mailbox.receive(letter("Re: Price list", text, reply_to_id="<q1@customer.example>", at=later))
@@ -75,7 +76,7 @@ def another(mailbox: Mailbox, _: str) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """Steps after a draft was made, and what there is then."""
+    """Steps after a draft was written, and the state that they lead to."""
 
     steps: tuple[Step, ...]
     status: str

@@ -180,7 +180,7 @@ def test_templates_styles_and_contacts_say_how_to_answer(mailbox: Mailbox) -> No
     for number, sender in enumerate(["spam@spam.example", "robot-7@other.example"], 3):
         asked(mailbox, sender=sender, message_id=f"<q{number}@spam.example>")
     texts = [" ".join(draft.get_content().split()) for draft in in_gmail(mailbox)]
-    # What a stranger calls himself is not filled in again.
+    # A placeholder in the sender's name is not filled in.
     assert texts == [f"{MARK} Dear {{name}}: Price list. Cordialement,", f"{MARK} Hi! Hugs"]
     rows = {row.style: row for row in stored(Draft)}
     assert (rows["warm"].template_name, rows["warm"].language) == ("warm", "fr")
@@ -229,7 +229,7 @@ def test_where_mailroom_only_suggests_what_is_not_stored_yet_is_what_the_person_
     suggest_only(mailbox.account)
     arrived = asked(mailbox, "We moved.")
     with firm_scope(mailbox.firm):
-        # As what is older than the mailbox's first days here.
+        # As for mail from before the mailbox was connected, the thread is not stored.
         MailThread.objects.all().delete()
 
     give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)

@@ -1,4 +1,4 @@
-"""A person who asks for an answer decides what the thread is: rules are asked as by a verdict."""
+"""A person who asks for an answer gives the thread its category; rules act as after a verdict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-10", "
 
 @pytest.fixture
 def ready(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> Mailbox:
-    """Return a mailbox with a rule that stars all mail, whose model is down at the next verdict."""
+    """Return a mailbox with a rule that stars all mail; its model is down at the next verdict."""
 
     def fail() -> None:
         raise ModelUnavailable("The model is down")

@@ -1,4 +1,4 @@
-"""What the person wrote is not lost with the draft it stands in: notes, and orders for a rework."""
+"""Notes and orders for a rework are not lost with the draft that contains them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.queue_kit import later
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
-# Words, so that what Gmail wraps is the same text.
+# Separate words, because Gmail may wrap the lines without changing the text.
 LONG = "word " * (MAX_INSTRUCTION_LENGTH // 5 + 1) + "the end."
 
 
@@ -95,7 +95,7 @@ def test_notes_just_short_enough_are_kept_in_the_drafts_row(mailbox: Mailbox) ->
 
 
 def test_notes_that_were_changed_before_the_second_attempt_stay(mailbox: Mailbox) -> None:
-    """What was composed, and is kept in the row, is the answer to what they said before."""
+    """The composed text in the row answers the notes as they were before."""
     arrived = noted(mailbox, "Say yes.")
     with firm_scope(mailbox.firm):
         requested = enqueue_manual_draft(mailbox.message(arrived))
@@ -127,7 +127,7 @@ def test_notes_are_kept_for_the_answer_to_what_came_before_the_second_attempt(
     arrived = noted(mailbox, "Say that we close in August.")
     give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
     mailbox.simulator.order_fault(LOST_REQUEST, method="drafts.create")
-    # However long this takes, the next attempt is not due.
+    # The clock stands still, so that the next attempt is not due, however long this takes.
     with frozen_time():
         synced(mailbox)
         assert (listed(mailbox), versions()) == ([], [("manual", "writing", 0)])

@@ -66,7 +66,7 @@ def test_a_newer_message_makes_no_draft_beside_one_that_a_rework_kept(mailbox: M
 
 
 def answered_and_deleted(mailbox: Mailbox, *, edited: bool) -> list[dict[str, Any]]:
-    """Have a draft whose message is deleted for ever; return the drafts that Gmail lists then."""
+    """Let a question be drafted, and deleted for good; return the drafts that Gmail has then."""
     prepared(mailbox)
     before = datetime.now(UTC) - timedelta(minutes=5)
     mailbox.receive(letter("Price list", "First.", message_id="<q1@customer.example>", at=before))

@@ -45,7 +45,7 @@ ORDERS = [
 
 
 def text_below(mailbox: Mailbox) -> str:
-    """Return what stands below the marker of the only draft."""
+    """Return the text below the marker of the only draft."""
     (draft,) = in_gmail(mailbox)
     return str(draft.get_content().partition(MARK)[2])
 
@@ -56,7 +56,7 @@ def rework_and(
     step: Callable[[], object],
     first: str = FIRST,
 ) -> None:
-    """Have a draft reworked by the label, and let something happen while that is composed."""
+    """Ask for a rework by the label, and do something while the rework is composed."""
     arrived = asked(prepared(mailbox))
     if first:
         order(mailbox, first)
@@ -174,7 +174,7 @@ LATER = "Offer a call on Friday."
 
 
 def carried_out(mailbox: Mailbox) -> str:
-    """Run the reworks that wait; return the text of the only draft."""
+    """Run the waiting reworks; return the text of the only draft."""
     drain()
     assert jobs("rework") == []
     return text_below(mailbox)

@@ -1,4 +1,4 @@
-"""To whom a draft goes, and what the model is shown of their mail."""
+"""To whom a draft is addressed, and which of their mail the model is shown."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_model_is_shown_no_earlier_mail_where_the_answer_goes_elsewhere(
 
 
 def inquiry(mailbox: Mailbox, name: str, text: str, *, minutes_ago: int = 0) -> str:
-    """Let an inquiry by the form arrive, in the thread of the first; return Gmail's id."""
+    """Let an inquiry by the website's form arrive, all in one thread; return Gmail's id."""
     return mailbox.receive(
         letter(
             "Price list", text, sender=FORM, Reply_To=f"{name} <{name.lower()}@visitor.example>",

@@ -1,4 +1,4 @@
-"""What nobody could mean is refused where it is written: it would have no effect, and say nothing."""
+"""Settings of answers that could have no effect are refused when they are entered."""
 
 from __future__ import annotations
 

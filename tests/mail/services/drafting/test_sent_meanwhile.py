@@ -1,4 +1,4 @@
-"""A draft that the person sent before Mailroom could look what became of it."""
+"""A draft that the person sent before Mailroom could check what became of it."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
 
 def sent_then_looked_at_late(mailbox: Mailbox, *, asked_again_after: float) -> str:
-    """Let the person send the draft, somebody ask again, and the look at the draft be late."""
+    """Let a draft be written and sent, and somebody ask again, before Mailroom checks the draft."""
     arrived = asked(prepared(mailbox))
     sent_then_asked_again(mailbox, after=asked_again_after)
     return arrived
 
 
 def sent_then_asked_again(mailbox: Mailbox, *, after: float) -> None:
-    """Let the person send the draft and somebody ask again; the look at the draft is late."""
+    """Let the person send the draft and somebody ask again, before Mailroom checks the draft."""
     mailbox.gmail.send_draft(listed(mailbox)[0]["id"])
     later = datetime.now(UTC) + timedelta(seconds=after)
     again = letter("Re: Price list", QUESTION, reply_to_id="<q1@customer.example>", at=later)
     mailbox.receive(again, at=later)
-    # The look is tried again once the draft's job is done.
+    # The check of the draft is tried again after the second question's draft job is done.
     mailbox.simulator.order_fault(Fault(503), method="drafts.get")
     synced(mailbox)
     drain_later(3)
@@ -60,7 +60,7 @@ def test_one_asked_for_by_hand_stays_though_the_looks_at_the_sent_one_are_late(
 ) -> None:
     arrived = asked(prepared(mailbox))
     mailbox.gmail.send_draft(listed(mailbox)[0]["id"])
-    # Whether it was sent is asked for twice: by its going, and by what was sent.
+    # Two jobs check the draft: one because the draft is gone, one because of the sent message.
     for _ in range(2):
         mailbox.simulator.order_fault(Fault(503), method="drafts.get")
     synced(mailbox)
@@ -76,7 +76,7 @@ def test_one_asked_for_by_hand_stays_though_the_looks_at_the_sent_one_are_late(
 def test_a_draft_sent_while_its_rework_fails_is_noted_as_sent(mailbox: Mailbox) -> None:
     arrived = asked(prepared(mailbox))
     give_label(mailbox, arrived, LabelKey.REWORK)
-    # The rework is composed and stored, but may not look into the thread.
+    # The rework is composed and stored, but the next request to Gmail fails.
     mailbox.simulator.order_fault(Fault(503), method="messages.trash")
     synced(mailbox)
     assert [status for _, status, _ in versions()] == ["ready", "writing"]
@@ -99,7 +99,7 @@ def test_a_question_after_it_is_answered_though_the_rework_ends_first(mailbox: M
         later = datetime.now(UTC) + timedelta(seconds=5)
         again = letter("Re: Price list", QUESTION, reply_to_id="<q1@customer.example>", at=later)
         mailbox.receive(again, at=later)
-        # The draft for it is tried again after the rework.
+        # The draft for the second question fails first, so it is tried again after the rework.
         mailbox.simulator.order_fault(Fault(503), method="drafts.list")
         synced(mailbox)
         assert [status for _, status, _ in versions()] == ["ready", "writing"]

@@ -1,4 +1,4 @@
-"""What the person switches while a draft is composed holds for that draft, too."""
+"""A switch of the mailbox while a draft is composed applies to that draft, too."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ Step = Callable[[Mailbox], object]
 
 
 def decided(mailbox: Mailbox) -> None:
-    """Have a question drafted."""
+    """Let a question arrive and be drafted."""
     asked(mailbox)
 
 
 def noted(mailbox: Mailbox) -> None:
-    """Have a draft made of what the person noted."""
+    """Let the person write notes, and ask for a draft of them."""
     arrived = asked(mailbox, "For your information: we are moving.")
     begin_draft(mailbox, arrived, "Say that we close in August.")
     give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
@@ -52,7 +52,7 @@ def noted(mailbox: Mailbox) -> None:
 
 
 def reworked(mailbox: Mailbox) -> None:
-    """Have a draft written anew."""
+    """Ask for a rework."""
     order(mailbox, "Shorter, please.")
     give_label(mailbox, mailbox.messages()[0].gmail_message_id, LabelKey.REWORK)
     synced(mailbox)
@@ -76,7 +76,7 @@ def stop_while_composing(
     job_type: str,
     stop: Callable[[MailAccount], object],
 ) -> tuple[list[object], list[object]]:
-    """Stop the mailbox while a draft of this kind is composed; return its drafts before and after."""
+    """Stop the mailbox while a job of this type composes; return the drafts before and after."""
     before, begin = WAYS[job_type]
     before(prepared(mailbox))
     seen: list[list[object]] = []

@@ -1,4 +1,4 @@
-"""Two firms with the same mailbox: what Mailroom writes for one is no word of the person's to the other."""
+"""Two firms with one mailbox: what Mailroom writes for one is not the person's for the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19", "
 
 @pytest.fixture
 def reader(mailbox: Mailbox, other_firm: Firm) -> Mailbox:
-    """Return the same mailbox as another firm has it, which only reads it."""
+    """Return the same mailbox in another firm, where it is suggest-only."""
     without_drafts(prepared(mailbox))
     with firm_scope(mailbox.firm):
         rule(mailbox, category="needs_response")

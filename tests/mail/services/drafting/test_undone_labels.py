@@ -1,4 +1,4 @@
-"""A label that an undo puts back is Mailroom's write, also where Gmail's answer was lost."""
+"""A label that an undo puts back is Mailroom's change, even if Gmail's answer was lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-16", "
 
 
 def undo_under_way(mailbox: Mailbox) -> tuple[str, Any]:
-    """Have an undo put Needs Response back, and its answer lost; return the message and the undo."""
+    """Let an undo put Needs Response back, and lose Gmail's answer; return message and undo."""
     arrived = asked(without_drafts_in(mailbox))
     give_label(mailbox, arrived, LabelKey.FYI)
     synced(mailbox)

@@ -1,4 +1,4 @@
-"""Mailroom's labels that the person gives to mail which is not stored yet."""
+"""Mailroom's labels that the person gives to mail that is not stored yet."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CORRECTIONS = [category.label for category in Category if category != Category.N
 
 
 def given(mailbox: Mailbox, *orders: LabelKey, labels: tuple[str, ...] = ("INBOX",)) -> str:
-    """Let a question arrive, and be given the labels before Mailroom has read it."""
+    """Let a question arrive and get these labels before Mailroom reads it; return Gmail's id."""
     arrived = mailbox.receive(letter("Price list", QUESTION), labels=labels)
     for order in orders:
         give_label(mailbox, arrived, order)

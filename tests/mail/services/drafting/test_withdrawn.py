@@ -1,4 +1,4 @@
-"""Which draft is withdrawn when that is late, and what becomes of one whose job gave up."""
+"""Which draft a late job withdraws, and what becomes of a draft whose job is dead-lettered."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
 
 def with_a_dead_rework(mailbox: Mailbox) -> str:
-    """Let the rework of a draft be tried until nothing more is tried."""
+    """Let the rework of a draft fail until its job is dead-lettered."""
     arrived = asked(prepared(mailbox))
     give_label(mailbox, arrived, LabelKey.REWORK)
     for _ in range(5):
@@ -112,7 +112,7 @@ def test_two_drafts_of_a_thread_are_withdrawn_each_by_its_own_job(mailbox: Mailb
     drain()
     give_label(mailbox, arrived, LabelKey.REWORK)
     synced(mailbox)
-    # The first one still waits; it would not withdraw this.
+    # The job that withdraws the first draft still waits; it would not withdraw this one.
     discard_draft(stored(Draft)[1])
     drain()
     assert [status for _, status, _ in versions()] == ["replaced", "withdrawn"]
@@ -146,7 +146,7 @@ def test_what_the_person_noted_for_a_draft_by_hand_is_kept_for_its_next_attempt(
     arrived = asked(prepared(mailbox), text="The parcel left today.")
     give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
     mailbox.simulator.order_fault(Fault(503), method="drafts.create")
-    # However long this takes, the next attempt is not due.
+    # The clock stands still, so that the next attempt is not due, however long this takes.
     with frozen_time():
         synced(mailbox)
         assert versions() == [("manual", "writing", 0)]

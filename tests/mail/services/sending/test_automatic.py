@@ -1,4 +1,4 @@
-"""What nobody wrote goes to people, never in circles, and to each sender once a day."""
+"""Automatic messages go to people, never begin a loop, and reach each sender once a day."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reply(box: Mailbox, arrived: str) -> Action:
 
 
 def waiting_reply(box: Mailbox, arrived: str) -> Approval:
-    """Ask whether the message may have an automatic reply."""
+    """Ask for approval of an automatic reply to the message."""
     with firm_scope(box.firm):
         action = request_action(
             box.message(arrived), ActionType.AUTO_REPLY, {"body": OUT_OF_OFFICE}
@@ -50,7 +50,7 @@ def waiting_reply(box: Mailbox, arrived: str) -> Approval:
 
 
 def later(box: Mailbox, age: timedelta) -> None:
-    """Send what is to be sent, and let all that was asked for and sent be that much older."""
+    """Send what waits, then make all outbound messages older by this time."""
     drain()
     with firm_scope(box.firm):
         for one in OutboundMessage.objects.all():
@@ -61,7 +61,7 @@ def later(box: Mailbox, age: timedelta) -> None:
 
 
 def refused(box: Mailbox, arrived: str) -> str:
-    """Return why the message is not answered, by nobody and at no time."""
+    """Check that no automatic reply is sent; return why not."""
     action = current(reply(box, arrived))
     drain()
     assert (action.status, action.job_id, sent(box)) == ("failed", None, [])
@@ -135,7 +135,7 @@ def test_what_mailroom_sent_is_not_passed_on_by_nobody(box: Mailbox) -> None:
         forward(box, arrived, "bob@partner.example", automatic=True)
     with pytest.raises(AutomaticRefused, match="own owner"):
         forward(box, received(box), OWNER, automatic=True)
-    # A person may.
+    # A person may forward mail to the mailbox's owner.
     forward(box, arrived, "bob@partner.example")
 
 
@@ -156,7 +156,7 @@ def test_a_sender_has_one_automatic_reply_a_day_whenever_somebody_says_yes(box: 
     by = person(box)
     assert approve(first, by=by).refused == ""
     assert "within the last day" in approve(second, by=by).refused
-    # One that nobody has to approve finds what was asked for long ago and has just gone.
+    # A reply that needs no approval counts the one that was asked for long ago and sent just now.
     assert "within the last day" in current(reply(box, received(box))).error
     drain()
     assert (len(sent(box)), reread(second).status) == (1, "pending")
@@ -198,7 +198,7 @@ def test_a_reply_that_still_waits_to_go_out_counts_however_long(box: Mailbox) ->
     ("status", "recent"),
     [
         (OutboundStatus.SENT, "sent_at"),
-        # Nobody knows whether it went when its delay ended.
+        # Nobody can tell whether this message was sent when its delay ended.
         (OutboundStatus.UNKNOWN, "send_after"),
     ],
 )
@@ -269,7 +269,7 @@ def test_of_two_replies_at_the_same_moment_one_goes_out(box: Mailbox) -> None:
 
 
 def at_the_same_moment(*calls: Callable[[], object]) -> None:
-    """Make the calls in threads of their own, begun together."""
+    """Make the calls at the same moment, each on a thread of its own."""
     start = threading.Barrier(len(calls))
 
     def run(call: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""The draft of a message on its way out is the person's as soon as they touch it in Gmail."""
+"""The draft of an outbound message is the person's as soon as they change it in Gmail."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
 
 @pytest.fixture
 def box(mailbox: Mailbox) -> Mailbox:
-    """Return a mailbox whose messages go without delay."""
+    """Return a mailbox that sends messages without delay."""
     return at_once(mailbox)
 
 
@@ -38,7 +38,7 @@ def test_a_draft_that_the_person_changed_is_not_sent(box: Mailbox) -> None:
     assert (current(outbound).status, sent(box)) == ("unknown", [])
     assert "changed" in current(outbound).error
     assert [one.get_content().strip() for one in in_gmail(box)] == ["We accept, but on"]
-    # Asked for by a person it goes out as it was asked for, and the draft stays the person's.
+    # If a person asks, the message is sent as it was, and the changed draft stays the person's.
     box.simulator.order_fault(LOST_ANSWER, method="drafts.send")
     send_again(outbound, reason="The text is right as it was.")
     attempts(outbound)
@@ -60,7 +60,8 @@ def test_a_worker_that_dies_as_it_leaves_a_draft_to_the_person_leaves_nothing_ha
         return Sending(box, outbound, PROMPT)
 
     steps = Steps()
-    # The job of the first is tried again after five seconds, and would hold their thread's lock.
+    # The clock stands still, because after five seconds the first message's job would run again and
+    # hold the thread's lock.
     with frozen_time():
         with_changed_draft().attempt(steps)
         sending = with_changed_draft()
@@ -114,7 +115,7 @@ def test_a_draft_that_no_attempt_could_note_is_not_touched_once_the_person_chang
     (one,) = listed(box)
     mail = written(box, one["message"]["id"])
     mail.set_content("We accept, but on")
-    # As programs do that keep every header, the Message-ID too.
+    # Save the draft as mail programs do that keep every header, also the Message-ID.
     raw = base64.urlsafe_b64encode(mail.as_bytes()).decode()
     update = box.gmail._resources.drafts.update
     box.gmail._execute(update(userId="me", id=one["id"], body={"message": {"raw": raw}}))

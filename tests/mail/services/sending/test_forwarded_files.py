@@ -1,4 +1,4 @@
-"""What a forwarded message carries: each file once, and with the bytes the sender attached."""
+"""A forwarded message has each file once, with the bytes that the sender attached."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def stored_mail(box: Mailbox, raw: bytes) -> str:
 
 
 def files(box: Mailbox) -> list[tuple[str | None, bytes]]:
-    """Return the names and bytes of what the sent message carries."""
+    """Return the names and bytes of the sent message's attachments."""
     (mail,) = sent(box)
     return [
         (part.get_filename(), part.get_payload(decode=True))  # type: ignore[misc]  # bytes
@@ -91,7 +91,8 @@ def test_what_was_asked_for_before_the_update_is_sent_rightly(box: Mailbox) -> N
     outbound = forward(box, arrived, TO)
     (file,) = outbound.attachments
     with firm_scope(box.firm):
-        # The body of the mail had an empty id then, as the whole mail has.
+        # An earlier version stored an empty part id for the body, which now means the whole
+        # message.
         OutboundMessage.objects.update(attachments=[{**file, "part_id": ""}])
     attempts(outbound)
     assert files(box) == [("scan.pdf", PDF)]

@@ -1,4 +1,4 @@
-"""Sending: threads, identities, attachments; once, whatever answer is lost; canceled in time."""
+"""Sending: threads, identities, attachments; once, even if answers are lost; cancelling in time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
 
 @pytest.fixture
 def box(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> Mailbox:
-    """Return a mailbox whose mail nobody drafts an answer to."""
+    """Return a mailbox that sends without delay, and whose mail gets no draft."""
     fyi = FixedClassifier(Category.FYI)
     monkeypatch.setattr(classify_handlers, "classifier_for", lambda *_, **__: fyi)
     return at_once(mailbox)
@@ -213,7 +213,7 @@ def test_after_a_restore_what_was_sent_before_is_found(box: Mailbox) -> None:
     outbound = answer(box, received(box))
     attempts(outbound)
     with firm_scope(box.firm):
-        # As the row was before it was sent, and a person has to say yes.
+        # As if the row was restored from before the sending, so that a person has to decide.
         OutboundMessage.objects.update(
             status="unknown", gmail_draft_id="", history_id=None, started_at=None
         )
@@ -222,7 +222,9 @@ def test_after_a_restore_what_was_sent_before_is_found(box: Mailbox) -> None:
     assert (current(outbound).status, len(sent(box))) == ("sent", 1)
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite's file does not tell")
+@pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="SQLite has no identity of a database"
+)
 def test_a_table_that_came_from_a_dump_is_another(box: Mailbox) -> None:
     before = database_identity()
     with transaction.atomic(), connection.cursor() as cursor:
@@ -320,7 +322,7 @@ def test_what_may_be_sent_is_not_called_canceled_once_it_waits_to_be_sent_again(
     assert current(outbound).status == "queued"
     stop(box, current(outbound))
     assert (current(outbound).status, len(sent(box))) == ("unknown", 1)
-    # Its job looks, and sends nothing.
+    # The message's job finds it in the sent mail, and sends nothing.
     attempts(outbound)
     assert (current(outbound).status, len(sent(box))) == ("sent", 1)
 

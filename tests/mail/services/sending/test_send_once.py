@@ -1,4 +1,4 @@
-"""Whatever is lost or killed on the way, a message goes out once, or waits for a person."""
+"""A message is sent once or needs a look, whatever answers are lost and workers killed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from tests.mail.send_kit import at_once, check_sent_once, current, forward
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
 
-# Messages in `make chaos`, and where the same is played otherwise; in the suite, one to each step.
+# How many messages `make chaos` sends, and in its other variants; the suite kills at each step
+# once.
 CHAOS, CHAOS_BESIDE = 2000, 200
 MOST_KILLS = 3
 MOST_ATTEMPTS = 20
 HOUR = 3600
-# Of a thousand messages, so many may wait for a person without need.
+# The share of messages that may need a look although they were sent once.
 PARKED = 0.001
 
 
@@ -42,13 +43,13 @@ class Weather:
 
 
 PROMPT, LAGGING = Weather(), Weather(lag=HOUR)
-# Then nothing tells a sent message from one that is gone.
+# In this weather, a sent message cannot be told from one that is gone.
 BLIND = Weather(lag=HOUR, forgets=True)
 
 
 @pytest.fixture
 def box(mailbox: Mailbox, settings: Any) -> Mailbox:
-    """Return a mailbox that asks a person at once where nobody can tell."""
+    """Return a mailbox in which a message needs a look as soon as nobody can tell."""
     settings.SEND_CHECK_SECONDS = 0
     return at_once(mailbox)
 
@@ -63,7 +64,7 @@ class Sending:
 
     @classmethod
     def of(cls, box: Mailbox, arrived: str, weather: Weather) -> Sending:
-        """Ask for a message of which the first answer after it was sent is lost."""
+        """Ask for a message; Gmail's answer to its sending will be lost."""
         box.simulator.order_fault(LOST_ANSWER, method="drafts.send")
         return cls(box, forward(box, arrived, "bob@partner.example"), weather)
 
@@ -87,9 +88,9 @@ class Sending:
         return False
 
     def finish(self, kills: Sequence[int] = ()) -> int:
-        """Make attempts until it is over, of which the first die before these steps.
+        """Make attempts until the message is over; the first ones die before these steps.
 
-        Return how many steps the longest took.
+        Return the number of steps of the longest attempt.
         """
         deaths, most = iter(kills), 0
         for _ in range(MOST_ATTEMPTS):
@@ -101,13 +102,13 @@ class Sending:
         raise AssertionError(f"it goes round and round: {current(self.outbound).status}")
 
     def finish_overtaken(self, at: int) -> int:
-        """Let another worker finish it while the first stands still before this request.
+        """Let another worker finish the message while the first stands still before this request.
 
-        Return how many steps there were between requests.
+        Return how many steps the first worker's attempt has at requests.
         """
 
         def finish_elsewhere() -> None:
-            # What a process knows of mailboxes that do not answer is its own.
+            # The other process has its own record of mailboxes that do not answer.
             with (
                 patch.object(unanswered, "_silent", set()),
                 patch.object(unanswered, "_at_work", defaultdict(list)),
@@ -121,7 +122,7 @@ class Sending:
 
 
 def kills_of(steps: int, messages: int = 0) -> Iterator[list[int]]:
-    """Yield before which steps of a message's attempts their workers die: each, then any."""
+    """Yield the steps before which a message's workers die: each step alone, then random ones."""
     yield from ([step] for step in range(steps))
     random = Random(0)
     for _ in range(messages - steps - 1):

@@ -1,4 +1,4 @@
-"""A mailbox that is stopped while a message is prepared there: the message is not sent."""
+"""A message is not sent if its mailbox is stopped while the message is prepared."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18", "
 
 @pytest.fixture
 def box(mailbox: Mailbox) -> Mailbox:
-    """Return a mailbox whose messages go without delay."""
+    """Return a mailbox that sends messages without delay."""
     return at_once(mailbox)
 
 
 def stopped_meanwhile(box: Mailbox, stop: Callable[[MailAccount], Any]) -> OutboundMessage:
-    """Begin to send a message, and stop the mailbox between Gmail's answer to the draft and the next request."""
+    """Begin to send a message, and stop the mailbox after Gmail has created the draft."""
     outbound = answer(box, received(box))
     create = GmailClient.create_draft
 
@@ -75,7 +75,7 @@ def test_a_mailbox_that_is_switched_off_sends_no_more(box: Mailbox) -> None:
             MailAccount.objects.filter(pk=account.pk).update(active=False)
 
     outbound = stopped_meanwhile(box, switch_off)
-    # Its draft is in Gmail, so only a person can tell.
+    # The message's draft is in Gmail, so only a person can tell whether it was sent.
     assert outbound.status == "unknown"
     attempts(outbound, most=2)
     assert (current(outbound).status, sent(box)) == ("unknown", [])
