@@ -1,4 +1,4 @@
-"""Work that dies, or stands still, between any two of its steps: SQL statements and requests to Gmail."""
+"""Interrupts work between any two of its steps, which are SQL statements and requests to Gmail."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from mail.gmail.simulator.transport import SimulatorHttp
 
 
 class Killed(BaseException):
-    """The worker dies here: nothing that catches errors sees it."""
+    """The worker dies here; `except Exception` does not catch this."""
 
 
 def die() -> None:
-    """Do what kill -9 does."""
+    """End the work as `kill -9` ends a worker."""
     raise Killed
 
 
 @dataclass
 class Steps:
-    """Counts the steps, and does something once before a given one; the last is followed by none."""
+    """Counts the steps, and does something once before the step with the number `at`."""
 
     count: int = 0
     at: int | None = None
@@ -46,7 +46,7 @@ class Steps:
 
 @contextmanager
 def watched(steps: Steps) -> Iterator[Steps]:
-    """Have what runs inside pass these steps: before each statement, before and after each request."""
+    """Count these steps in the block: before each statement, before and after each request."""
     real = SimulatorHttp.request
 
     def request(http: SimulatorHttp, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Short names for what the mail tests do all the time."""
+"""Short names for what the mail tests do often."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Mailbox:
         return stored(Message, select_related=("thread",))
 
     def store_all(self) -> list[Message]:
-        """Bring everything that arrived into the tables, without jobs."""
+        """Store everything that arrived, without running jobs; return the messages."""
         from mail.services.syncing.ingest import ingest_message
 
         page = self.gmail.list_messages("", max_results=500)
@@ -149,7 +149,7 @@ class FixedClassifier:
 
 
 def without_drafts(mailbox: Mailbox) -> None:
-    """Have no answers drafted: for tests of what comes before."""
+    """Switch drafts off, for tests of what comes before them."""
     from mail.models import ReplySettings
     from tenants.scope import firm_scope
 

@@ -112,7 +112,7 @@ class World:
                 self._try(what)
 
     def settle(self) -> None:
-        """Let what is left be done, as the next scheduled sync would."""
+        """Do what is left, as the next scheduled sync would."""
         for what in ("work", "sync", "ingest", "sync"):
             self.play((what,))
 
@@ -122,7 +122,7 @@ class World:
         assert self.cursors == sorted(self.cursors)
 
     def _try(self, what: str) -> None:
-        # What fails the queue tries again; so may a later step.
+        # As the queue does, a later step may try a failed step again.
         with suppress(GmailError, MailboxWaits):
             self._do()[what]()
 
@@ -176,7 +176,7 @@ class World:
         assert len(waiting_jobs(self.mailbox, "sync")) <= 1
 
     def _chosen(self, which: int) -> str | None:
-        """Return one of the messages that are no drafts."""
+        """Return Gmail's id of one of the messages that are no drafts."""
         drafts = self.mailbox.gmail.list_messages(
             "", max_results=500, label_id="DRAFT", everywhere=True
         )
@@ -186,7 +186,7 @@ class World:
         return there[which % len(there)] if there else None
 
     def _crash(self, where: str) -> None:
-        """Let a worker die: before the cursor's move is committed, or before a job's end is."""
+        """Let a worker die before it commits the cursor's move, or the end of a job."""
         if where == "sync":
             with dying_before_the_cursor_moves(), pytest.raises(PowerCut):
                 self._do()["sync"]()
@@ -243,7 +243,7 @@ def waiting_jobs(mailbox: Mailbox, *job_types: str) -> list[tuple[Any, str, dict
 
 
 def complete(job_id: Any) -> None:
-    """Note that the job was done."""
+    """Mark the job as completed."""
     from jobs.models import JobQueue
     from tenants.scope import all_firms
 
@@ -252,7 +252,7 @@ def complete(job_id: Any) -> None:
 
 
 def run_ingests(mailbox: Mailbox, *, dies: bool = False) -> None:
-    """Run the ingest jobs that wait, and leave the others; `dies` leaves them waiting, too."""
+    """Run the waiting ingest jobs only; with `dies`, leave these jobs waiting after their work."""
     from mail.services.syncing.ingest import ingest_message, ingest_page
 
     for job_id, _, payload in waiting_jobs(mailbox, "ingest.gmail", "ingest.page.gmail"):
@@ -288,7 +288,7 @@ def in_store(mailbox: Mailbox) -> dict[str, set[str]]:
 
 
 def check_equal(mailbox: Mailbox) -> None:
-    """Check that the store has the inbox and the sent mail, and of nothing anything else than Gmail."""
+    """Check that inbox and sent mail are stored, and that each stored message is as in Gmail."""
     from mail.models import MailThread
 
     gmail, store = in_gmail(mailbox), in_store(mailbox)

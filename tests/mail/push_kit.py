@@ -1,4 +1,4 @@
-"""Pushes as Pub/Sub makes them, and a service that takes them."""
+"""Pushes as Pub/Sub sends them to the view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short names for what the tests of sending do all the time."""
+"""Short names for what the tests of sending do often."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.mail.mail_kit import Mailbox, jobs, only, stored
 
 
 def at_once(mailbox: Mailbox) -> Mailbox:
-    """Let the mailbox's messages go without delay."""
+    """Let the mailbox send its messages without delay."""
     with firm_scope(mailbox.firm):
         MailAccount.objects.update(send_delay_seconds=0)
         mailbox.account.refresh_from_db()
@@ -69,14 +69,14 @@ def drafts(mailbox: Mailbox) -> int:
 
 
 def attempts(outbound: OutboundMessage, most: int = 10) -> list[str]:
-    """Run the message's job again and again until it is over; return its status after each."""
+    """Run the message's job until it is over; return its status after each attempt."""
     statuses: list[str] = []
     while len(statuses) < most:
         live = [one for one in jobs("outbound.send") if one.pk == current(outbound).job_id]
         if not live:
             break
         with all_firms("test"):
-            # Kept by Python's clock, which is not moved.
+            # `held_until` is a time of Python's clock, which `frozen_time` does not move.
             MailAccount.objects.update(held_until=None)
         with frozen_time(max(database_now(), live[0].scheduled_at) + timedelta(seconds=1)):
             statuses.append(run_job(live[0]).status)
@@ -84,7 +84,7 @@ def attempts(outbound: OutboundMessage, most: int = 10) -> list[str]:
 
 
 def check_sent_once(mailbox: Mailbox) -> float:
-    """Check that each is once in the sent mail or waits for a person; return the share that waits."""
+    """Check that each message was sent once or needs a look; return the share that needs one."""
     times, rows = in_sent(mailbox), stored(OutboundMessage)
     ends = Counter((row.status, times[row.rfc822_id]) for row in rows)
     assert not ends.keys() - {("sent", 1), ("unknown", 1), ("unknown", 0)}, ends
@@ -93,7 +93,7 @@ def check_sent_once(mailbox: Mailbox) -> float:
 
 
 def in_sent(mailbox: Mailbox) -> Counter[str]:
-    """Count the sent messages of each Message-ID, by the label: a search may lag."""
+    """Count the sent messages of each Message-ID, listed by label because a search may lag."""
     found: Counter[str] = Counter()
     page_token: str | None = None
     while True:

@@ -14,7 +14,7 @@ def attachment(mime_type: str, filename: str = "") -> AttachmentMeta:
 
 
 def letter(text: str = "", subject: str = "", *, sender: Address = PERSON, **rest) -> MailContext:
-    """A mail from a person to the owner of the mailbox, unless told otherwise."""
+    """Return a mail, by default from a person to the owner of the mailbox."""
     headers = Headers(tuple(rest.pop("headers", {}).items()))
     rest.setdefault("to", (Address("", OWNER),))
     return MailContext(

@@ -1,4 +1,4 @@
-"""A language model's server on loopback: answers as told, in the shapes of both providers."""
+"""A language model's server on loopback: gives set answers in the format of either provider."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ DEFAULT = {"category": "fyi", "confidence": 0.9, "rationale": "A notice."}
 
 @dataclass
 class ModelServer:
-    """What it answers next, and what it was asked; a status above 299 is answered as an error.
+    """The next answers, and what was asked; a status above 299 is answered as an error.
 
-    `cut_off` says that the answers end at the most tokens, `usage` what they tell of tokens,
+    With `cut_off`, answers end at the limit of tokens; `usage` is what they say of tokens,
     `seconds` how long each takes.
     """
 
@@ -33,7 +33,7 @@ class ModelServer:
     seconds: float = 0.0
 
     def use_by(self, settings: Any, provider: str) -> None:
-        """Let the product ask this server as that provider's, at prices of its own."""
+        """Configure this server as that provider's, with prices."""
         settings.LLM_PROVIDER = provider
         settings.LLM_MODEL = "model-1"
         settings.LLM_API_KEY = "sk-canary-3f9a"
@@ -41,7 +41,7 @@ class ModelServer:
         settings.LLM_PRICES = (3.0, 15.0)
 
     def next(self) -> Any:
-        """Return the next answer: arguments of the tool, calls, a text, a status, or "hang up".
+        """Return the next answer: the tool's arguments, calls, a text, a status, or "hang up".
 
         Calls are a list of (tool, arguments). Bytes are answered as they are.
         """
@@ -150,7 +150,7 @@ def model_server() -> Iterator[ModelServer]:
                 self.wfile.write(data)
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Write no log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,4 +1,4 @@
-"""What a call counts for in the firm's budget, however it ends."""
+"""What a model call counts for in the firm's budget, however the call ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.mail.mail_kit import Mailbox, drain, letter, only, stored
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-12")]
 
 SHORT_SECONDS = 0.3
-# More than a call by its tokens, which is 3,750 microdollars.
+# More than a call costs by its tokens, which is 3,750 microdollars.
 SET_ASIDE = 15_000
 
 
@@ -26,7 +26,7 @@ SET_ASIDE = 15_000
 def server(
     request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ModelServer]:
-    """Serve a model, which has a moment to answer."""
+    """Serve a model, with a short limit on the time of its answers."""
     for sdk in (anthropic, openai):
         monkeypatch.setattr(sdk, "TIMEOUT_SECONDS", SHORT_SECONDS)
     model_calls._client.cache_clear()
@@ -37,7 +37,7 @@ def server(
 
 
 def judge(mailbox: Mailbox, subject: str = "Question") -> Any:
-    """Let a message arrive and have it judged; return how that ended."""
+    """Let a message arrive and be judged; return how the job ended."""
     mailbox.receive(letter(subject))
     mailbox.store_all()
     return drain()[0]
@@ -84,7 +84,7 @@ def test_a_refusal_costs_nothing(mailbox: Mailbox, server: ModelServer, status: 
 def test_where_nobody_takes_the_connection_nothing_is_spent(
     mailbox: Mailbox, server: ModelServer, settings: Settings
 ) -> None:
-    # Nobody listens there.
+    # No server listens on this port.
     settings.LLM_BASE_URL = "http://127.0.0.1:1"
     assert isinstance(judge(mailbox), Retry)
     assert only(stored(LLMCall)).cost_microdollars == 0

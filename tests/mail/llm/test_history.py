@@ -27,7 +27,7 @@ def judged(text: str, history: SenderHistory, **more: Any) -> Classification:
 
 
 def leaning(history: SenderHistory) -> Classification:
-    """Return what the history alone makes of a mail that may be either."""
+    """Judge a mail about which only the history says anything."""
     return UNDECIDED.classify(letter(PLAIN, "Subject", history=history))
 
 
@@ -91,5 +91,5 @@ def test_a_question_of_somebody_never_answered_is_still_seen_but_not_surely() ->
 def test_machines_get_no_answer_for_answers_and_no_draft_whatever_was_said() -> None:
     assert judged(PLAIN, SenderHistory(answered=50), headers=ROBOT).category is FYI
     said = judged(PLAIN, SenderHistory(said=(REPLY, REPLY)), headers=ROBOT)
-    # The category is the person's word; drafts look at this.
+    # The category follows the person; `automated`, which drafts look at, stays true.
     assert (said.category, said.automated) == (REPLY, True)

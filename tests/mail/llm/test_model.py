@@ -1,4 +1,4 @@
-"""Language models, asked by the real SDKs over HTTP: what is sent, kept, refused and fallen back on."""
+"""Language models, asked by the real SDKs over HTTP: requests, records, refusals, fallbacks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def server(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Model
 
 
 def judged(mailbox: Mailbox, **letter_of: Any) -> list[Any]:
-    """Let a message arrive and have it judged; return how the jobs ended."""
+    """Let a message arrive and be judged; return how the jobs ended."""
     mailbox.receive(letter(**letter_of))
     mailbox.store_all()
     return drain()
@@ -86,7 +86,8 @@ def test_each_message_of_a_page_is_asked_about_on_its_own(
     server.answers = [429, DEFAULT, DEFAULT]
     mailbox.receive_many(3)
     request_sync_of(mailbox)
-    # The one that failed is tried again after five seconds, which the others may take.
+    # The failed job is due again after five seconds; time stands still, because the others may take
+    # longer.
     with frozen_time():
         drain()
     assert len(server.asked) == 3
@@ -329,7 +330,7 @@ def test_calls_at_the_same_time_share_what_is_left_of_the_budget(
     kept = model_calls._keep
 
     def meanwhile_another(*args: Any) -> None:
-        # The first call is still under way, as its row says.
+        # While the first call is under way, its row says that it is unanswered.
         if not outcomes:
             outcomes.extend([None])
             outcomes.extend(judged(mailbox, subject="Second"))
@@ -337,7 +338,8 @@ def test_calls_at_the_same_time_share_what_is_left_of_the_budget(
         kept(*args)
 
     monkeypatch.setattr(model_calls, "_keep", meanwhile_another)
-    # Who waits asks again after five seconds, which the two may take.
+    # The waiting job is due again after five seconds; time stands still, because the two may take
+    # longer.
     with frozen_time():
         judged(mailbox)
     assert len(server.asked) == 1

@@ -1,4 +1,4 @@
-"""What holds of the offline classifier's verdict on any mail."""
+"""Properties of the offline classifier's verdict on any mail."""
 
 from __future__ import annotations
 

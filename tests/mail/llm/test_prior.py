@@ -1,4 +1,4 @@
-"""The trained prior fits its features, and its labels tell nothing of the mail they are about."""
+"""The trained prior fits its features, and its labels reveal nothing of the mail."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_fitting_finds_what_tells_and_never_the_wrong_way_round():
     lessons += [example("asks_last", wanted=True)] * 5 + [example("copied")] * 5
     prior = fit(lessons, 1.0)
     assert prior.weights["asks_last"] > 1
-    # Here links go with answers; they may not speak for them.
+    # In these lessons mail with links is answered, but links may not count as a reason to answer.
     assert prior.weights["links"] == 0
     assert prior.odds(lessons[0].facts) > 0 > prior.odds(lessons[-1].facts)
 

@@ -1,4 +1,4 @@
-"""Priorities between wishes, the safety net, and what is left without a label, in numbers."""
+"""Which category wins, the safety net, and which verdicts get no label, in numbers."""
 
 from __future__ import annotations
 

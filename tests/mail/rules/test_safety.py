@@ -1,4 +1,4 @@
-"""Which actions wait for a person's yes, and which checks a rule can be spared."""
+"""Which actions wait for an approval, and which checks a rule can be spared."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Sample:
 
     @property
     def time(self) -> datetime:
-        """When it was sent, else when it came in."""
+        """When the message was sent; if that is unknown, when it arrived."""
         moment = self.sent_at or self.arrived_at
         assert moment is not None, f"{self.name} has no time at all"
         return moment

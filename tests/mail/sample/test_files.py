@@ -1,4 +1,4 @@
-"""The sample's files: sound except on purpose, and nobody real in them."""
+"""The sample's files have no faults but intended ones, and name no real person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample's range: every shape of mail a mail product meets is in it, told by its properties."""
+"""The sample has every shape of mail that a mail product meets, recognised by its properties."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def is_cut_off(sample: Sample) -> bool:
 
 
 def is_contact_form(sample: Sample) -> bool:
-    """The site writes, a visitor from elsewhere is to be answered."""
+    """The mail is from the own site, and its Reply-To is a visitor from elsewhere."""
     own_domain = OWNER.partition("@")[2]
     reply_to = sample.header("Reply-To") or own_domain
     return own_domain in (sample.header("From") or "") and own_domain not in reply_to

@@ -1,4 +1,4 @@
-"""A token or the client's secret is readable nowhere: not stored, logged, raised, shown or answered."""
+"""No token and no client secret is readable where things are stored, logged, raised or shown."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def database_text() -> str:
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Record every line, at DEBUG where the configuration lets it."""
+    """Record every log line that the configuration allows, also at DEBUG."""
     with caplog.at_level(logging.DEBUG):
         yield caplog
 

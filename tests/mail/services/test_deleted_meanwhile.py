@@ -1,4 +1,4 @@
-"""What somebody else deleted meanwhile is said to be gone, whatever is asked of it."""
+"""Operations on a row that somebody else has deleted answer that it is gone."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_over_rest_that_is_a_conflict(firm: Firm) -> None:
     row = rule(firm)
     operations.delete_rule(row)
     headers = {"Authorization": f"Bearer {key_for(firm, Role.ADMIN)}"}
-    # The request found the rule before the other one deleted it.
+    # The request found the rule before the other request deleted it.
     with patch.object(Rules, "get_object", return_value=row):
         answer = Client().post(
             f"/api/v1/mail/rules/{row.pk}/delete/",

@@ -1,4 +1,4 @@
-"""What the audit log calls the rows of the mail half: entries are kept for ever, and found by it."""
+"""The names of mail's rows in the audit log, which must not change: entries are found by them."""
 
 from __future__ import annotations
 

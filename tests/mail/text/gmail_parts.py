@@ -1,4 +1,4 @@
-"""Builds Gmail message resources by hand, the way the API hands them out."""
+"""Builds Gmail message resources by hand, in the API's form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def part(
     attachment_id: str = "",
     **headers: str,
 ) -> dict[str, Any]:
-    """One MessagePart; header names are given with underscores for dashes."""
+    """Return one MessagePart; header names are given with underscores for dashes."""
     body: dict[str, Any] = {"size": len(data)}
     if attachment_id:
         body["attachmentId"] = attachment_id
@@ -33,5 +33,5 @@ def part(
 
 
 def message(payload: object) -> dict[str, Any]:
-    """A message resource of format ``full``."""
+    """Return a message resource of format ``full``."""
     return {"id": "18c0ffee00000001", "threadId": "18c0ffee00000001", "payload": payload}

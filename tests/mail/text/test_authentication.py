@@ -1,4 +1,4 @@
-"""Who says that a mail is by its From: the server that received it, and nobody it quotes."""
+"""Only the server that received a mail says whether its From is genuine; quoted text does not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_who_is_vouched_for_by_the_receiving_server_is_genuine(results: str) -> 
         "mx.google.com; dkim=pass header.d=notacme.example",
         "mx.google.com; dkim=pass header.d=",
         "mx.google.com; spf=pass",
-        # What a stranger writes into the envelope.
+        # A stranger can write these texts into the envelope.
         'mx.google.com; spf=pass smtp.mailfrom="x; dmarc=pass header.from=acme.example"@evil.example',
         'mx.google.com; spf=fail smtp.mailfrom="x; dmarc=pass header.from=acme.example',
         "mx.google.com; spf=fail (domain of ; dmarc=pass header.from=acme.example) smtp.mailfrom=a@b",

@@ -1,4 +1,4 @@
-"""The language of a text is told where the text gives enough to go by."""
+"""The language of a text is recognised if the text is long enough to tell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.req("M-06")
         ("Здравствуйте, пожалуйста пришлите счёт", "ru"),
         ("お世話になっております。請求書を送ってください", "ja"),
         ("请把发票发给我", "zh"),
-        # Replies are short.
+        # Short texts, because replies are often short.
         ("Díky, ozvu se zítra.", "cs"),
         ("Ďakujem, ozvem sa zajtra.", "sk"),
         ("Können Sie mir helfen?", "de"),

@@ -1,4 +1,4 @@
-"""Which text, headers and attachments a message is read to have."""
+"""The text, headers and attachments that are read from a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reply is told from what it quotes and from its signature."""
+"""A reply's own text is separated from what it quotes and from its signature."""
 
 from __future__ import annotations
 

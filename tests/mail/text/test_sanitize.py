@@ -14,7 +14,7 @@ from tests.factories.mail import MessageFactory
 pytestmark = pytest.mark.req("M-06")
 
 DEEP = "<div>" * 5000
-# Each paragraph opens all of them again.
+# Each paragraph opens all `font` elements again.
 REPEATED = "<p>" + "".join(f"<font size={size}>" for size in range(400)) + "<p>x" * 4000
 
 
@@ -23,7 +23,7 @@ REPEATED = "<p>" + "".join(f"<font size={size}>" for size in range(400)) + "<p>x
     [
         DEEP,
         REPEATED,
-        # Where browsers see the tags, and a careless count sees an attribute, a comment or their ends.
+        # Browsers see tags here, where a careless count sees an attribute, a comment or their ends.
         f"<a x'>{DEEP}<a x'>",
         f"<!-- --!>{DEEP}-->",
         "<div><!--</div>-->" * 5000,
@@ -33,7 +33,7 @@ REPEATED = "<p>" + "".join(f"<font size={size}>" for size in range(400)) + "<p>x
 def test_what_nests_too_deeply_is_left_with_its_text(html: str) -> None:
     shown = sanitize_html(f"Our <b>prices</b> &lt;{html}")
     assert "&lt;" in shown
-    # Ten times as much as came is what an attacker would gain.
+    # An attacker could otherwise make the output many times longer than the input.
     assert len(shown) < 2 * len(html)
     assert depth_of(shown) < 500
 
@@ -53,7 +53,7 @@ def test_a_long_mail_keeps_its_form_and_loses_what_acts() -> None:
 
 
 def depth_of(html: str) -> int:
-    """Return how deep elements lie in one another; what the sanitiser writes is well-formed."""
+    """Return the depth of nested elements; the output of the sanitiser is well-formed."""
     depth = deepest = 0
     for tag in tokens(html):
         if isinstance(tag, Tag) and tag.name not in ("br", "hr", "img"):

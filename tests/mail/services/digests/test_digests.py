@@ -33,7 +33,7 @@ from tests.support.receiver import receiver
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-24")]
 
 VIENNA = "Europe/Vienna"
-# The day before: 23:00 in Vienna.
+# The evening before: 23:00 in Vienna.
 EVE = datetime(2099, 1, 14, 22, tzinfo=UTC)
 DAY = date(2099, 1, 15)
 
@@ -48,7 +48,7 @@ def owner(mailbox: Mailbox) -> Any:
 
 
 def want(mailbox: Mailbox, person: Any, at: time = time(7, 30), **settings: Any) -> None:
-    """Let a person want a digest, on the eve of the day."""
+    """Store a person's wish for a digest, on the evening before."""
     with frozen_time(EVE):
         change_preference(
             mailbox.firm.pk, person.pk, **{"time_zone": VIENNA, "digest_at": at, **settings}
@@ -61,7 +61,7 @@ def enqueue_due() -> int:
 
 
 def morning(hour: int = 6, minute: int = 30) -> Any:
-    """Let it be that time of the day, by UTC: half past seven in Vienna."""
+    """Stop the clock at this time of the day in UTC, by default at half past seven in Vienna."""
     return frozen_time(datetime(2099, 1, 15, hour, minute, tzinfo=UTC))
 
 
@@ -96,7 +96,7 @@ def test_it_comes_once_a_day_and_says_what_waits(
     ):  # fmt: skip
         assert told in letter.body
     assert "Waits for your approval" not in letter.body
-    # Mailroom, which reads the owner's mail, does not judge it.
+    # Mailroom recognises the digest in the owner's mailbox, and does not judge it.
     assert is_own_notice(Headers(tuple(letter.extra_headers.items())))
     job = only(jobs("digest_delivery", live=False))
     assert job.payload["day"] == str(DAY)
@@ -109,7 +109,7 @@ def test_it_comes_once_a_day_and_says_what_waits(
 def test_the_day_is_that_of_the_persons_clock(
     mailbox: Mailbox, owner: Any, mailoutbox: list[Any]
 ) -> None:
-    """Half past midnight in Vienna is the day before by UTC."""
+    """In UTC, half past midnight in Vienna is on the day before."""
     make_threads(mailbox, 1, Category.ACTION_REQUIRED)
     want(mailbox, owner, time(0, 30))
     with frozen_time(datetime(2099, 1, 14, 23, 30, tzinfo=UTC)):
@@ -134,7 +134,7 @@ def test_nothing_is_sent_when_nothing_waits(
 
 
 def days_of_delivery(mailbox: Mailbox, start: datetime, mailoutbox: list[Any]) -> list[str]:
-    """Let two days go by in quarters of an hour; return when digests came."""
+    """Let two days go by in steps of a quarter of an hour; return when digests were sent."""
     seen = []
     with frozen_time(start) as clock:
         while clock.now < start + timedelta(days=2):
@@ -149,7 +149,7 @@ def days_of_delivery(mailbox: Mailbox, start: datetime, mailoutbox: list[Any]) -
 @pytest.mark.parametrize(
     ("start", "expected"),
     [
-        # 02:30 does not exist on the 29th: it comes when the clock has jumped to 03:00.
+        # 02:30 does not exist on the 29th: the digest is sent when the clock has jumped to 03:00.
         (datetime(2099, 3, 27, 22, tzinfo=UTC), ["28 01:30", "29 01:00"]),
         # 02:30 comes twice on the 25th: the first time counts.
         (datetime(2099, 10, 23, 22, tzinfo=UTC), ["24 00:30", "25 00:30"]),
@@ -191,7 +191,7 @@ def test_one_that_waits_comes_although_its_person_is_in_another_zone_by_then(
         testing.drain()
         clock.tick(minutes=30)
         change_preference(mailbox.firm.pk, owner.pk, time_zone=zone)
-        # In Auckland the next day's time passes before the day after it is the next one.
+        # In Auckland, the time of the next day passes while the digest waits.
         for _ in range(34):
             enqueue_due()
             testing.drain()
@@ -226,7 +226,7 @@ def test_one_that_is_late_comes_and_one_of_yesterday_does_not(
     with morning() as clock:
         enqueue_due()
         clock.tick(hours=24)
-        # Nobody worked for a day: the job of yesterday is still there, and today's.
+        # No worker ran for a day, so yesterday's job is still there when today's is enqueued.
         enqueue_due()
         clock.tick(hours=3)
         testing.drain()
@@ -255,7 +255,8 @@ def test_a_worker_killed_at_each_step_delivers_in_the_end(
         clock.tick(hours=1)
         testing.drain()
         assert enqueue_due() == 0
-    # Between the server's answer and its record nobody can tell: the same Message-ID twice.
+    # If the process ends between the server's answer and its record, nobody can tell, so the same
+    # Message-ID is sent twice.
     assert len(mailoutbox) == (2 if name == "send" and after else 1)
     assert len({letter.extra_headers["Message-ID"] for letter in mailoutbox}) == 1
     assert only(jobs(live=False), pk=job.pk).status == "completed"
@@ -278,7 +279,7 @@ def test_only_the_owner_and_who_has_a_grant_get_one(
         withdraw_content(mailbox.account, helper, by=SERVICE)
         testing.drain()
         assert [letter.to for letter in mailoutbox] == [[owner.email]]
-        # What the whole firm reads is nobody's own.
+        # A mailbox that the whole firm reads has no owner, so it has no digest.
         with firm_scope(mailbox.firm):
             type(mailbox.account).objects.update(owner=None, shared=True)
         clock.tick(hours=24)

@@ -1,4 +1,4 @@
-"""Attachments go from Gmail into search, step by step; each ends with a name."""
+"""Attachments go from Gmail into search, step by step; each document ends with a named status."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def receive(mailbox: Mailbox, *files: tuple[str, bytes]) -> list[Document]:
 
 
 def ended(mailbox: Mailbox, name: str, content: bytes) -> tuple[str, str, str]:
-    """Return how the one document ends: status, reason, scan. No bytes are left of it."""
+    """Return how the document ends: status, reason and scan; check that its bytes are gone."""
     receive(mailbox, (name, content))
     drain()
     (document,) = stored(Document)
@@ -76,7 +76,7 @@ def test_search_finds_a_word_of_an_attachment(mailbox: Mailbox) -> None:
     assert first.fetched_at <= first.scanned_at <= first.ended_at
     assert second.text == "turnip"
     assert [len(jobs(one, live=False)) for one in STEPS] == [2, 2, 2]
-    # Indexed anew, it is still found.
+    # The document is still found after its message is indexed again.
     with firm_scope(mailbox.firm):
         enqueue("message.index", {"message_ids": [stored(Message)[0].pk]})
     drain()
@@ -211,7 +211,7 @@ def test_each_step_may_run_twice(mailbox: Mailbox, step: str) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_kill_before_a_step_is_stored_leaves_one_document(mailbox: Mailbox, step: str) -> None:
-    """What a step writes, its job's end and the next job are one transaction."""
+    """A step commits its result, its job's end and the next job in one transaction."""
     receive(mailbox, ("a.pdf", pdf()))
     for before in STEPS[: STEPS.index(step)]:
         run_job(only(jobs(before)))
@@ -268,7 +268,8 @@ def test_an_erased_person_leaves_no_trace_in_attachments(mailbox: Mailbox) -> No
         mailbox.firm, RequestKind.ERASE_SUBJECT, subject="eva@x.example", reason="asked", by=SERVICE
     )
     run_job(only(jobs("erase_subject")))
-    # Nobody knows what the bytes say: they go, and are fetched anew.
+    # The text of the bytes is not known yet, so the erasure deletes them, and they are fetched
+    # again.
     assert only(stored(Document), pk=waiting.pk).content is None
     drain()
     assert [(one.reason, one.text, one.content) for one in stored(Document)] == [

@@ -1,4 +1,4 @@
-"""Search: by words and their beginnings, for readers alone, and nothing of what is gone."""
+"""Search finds words and their beginnings, for readers only, and no deleted mail."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_many_hits_are_the_newest_of_what_the_searcher_may_read(
     begun = datetime(2026, 3, 1, tzinfo=UTC)
     shared = MailAccountFactory(firm=firm, shared=True)
     others = [MailAccountFactory(firm=firm), MailAccountFactory(firm=other_firm, shared=True)]
-    # Stored in another order than they arrived.
+    # The messages are stored in another order than that in which they arrived.
     days = [2, 5, 1, 4, 3]
     for account in (shared, *others):
         messages = [

@@ -19,12 +19,12 @@ ANNA_ADDRESS = "anna@customer.example"
 
 
 def requested(firm: Firm, kind: RequestKind, subject: str = "") -> DataRequest:
-    """Return a request that is stored and waits for its job."""
+    """Ask for an export or an erasure; return the request, whose job is enqueued."""
     return request_data(firm, kind, subject=subject, reason="asked for", by=SERVICE)
 
 
 def done(firm: Firm, kind: RequestKind, subject: str = "") -> DataRequest:
-    """Return a request after its job, however often that is tried again."""
+    """Ask for an export or an erasure, and run its job to the end; return the request."""
     request = requested(firm, kind, subject)
     change(request.job_id, max_attempts=1_000)
     testing.drain()

@@ -1,4 +1,4 @@
-"""An erased person is in no table any more, and a later sync does not take them in again."""
+"""An erased person is in no table any more, and a later sync does not store their mail again."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def mentions(*words: str) -> list[str]:
 
 
 def write_everywhere(mailbox: Mailbox) -> None:
-    """Let the person appear in mail, in rules, in jobs, and in what people did."""
+    """Let the person appear in mail, in rules, in jobs, and in records of what people did."""
     mailbox.receive(letter(f"Order {CANARY}", f"It is {CANARY}.", message_id="<1@x.example>"))
     mailbox.receive(
         letter(
@@ -154,7 +154,7 @@ def test_no_column_of_any_table_mentions_an_erased_person(mailbox: Mailbox) -> N
     request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
     assert again(request).status == RequestStatus.DONE
     assert again(request).subject == ""
-    # Of another person whose address ends alike.
+    # These columns still match another person, whose address has the same ending.
     kept = {"mail_message.text", "mail_message.snippet"}
     assert set(mentions(f"{ANNA_ADDRESS}", CANARY)) <= kept
     subjects = {message.subject for message in mailbox.messages()}

@@ -214,9 +214,9 @@ def test_what_was_being_sent_needs_a_look_after_an_import(mailbox: Mailbox) -> N
     assert [row["status"] for row in rows] == ["queued", "sending"]
     assert {waits.pk, begun.pk} == {UUID(row["id"]) for row in rows}
     read = [row_from_json(OutboundMessage, row, firm_id=1, users={}) for row in rows]
-    # It was sent, which only Gmail knows.
+    # The second message was sent, but only Gmail knows that, so it needs a look.
     assert [one.status for one in read] == ["canceled", "unknown"]
-    # Nor does it matter that it waited to be sent again.
+    # It also needs a look if it waited to be sent again.
     again = rows[1] | {"status": "queued"}
     anew = again | {"gmail_draft_id": "", "in_doubt": True}
     read = [row_from_json(OutboundMessage, row, firm_id=1, users={}) for row in (again, anew)]
@@ -300,7 +300,7 @@ def test_a_zip_expires(firm: Firm) -> None:
 
 
 def run_pending() -> None:
-    """Run what waits, also for its time."""
+    """Run what waits, even if it is not due yet."""
     with all_firms("test"):
         JobQueue.objects.filter(status=Status.PENDING).update(scheduled_at=timezone.now())
     drain()

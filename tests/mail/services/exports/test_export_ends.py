@@ -1,4 +1,4 @@
-"""The end of an export, a download of it, and what may happen just then."""
+"""The end of an export and its download, and what may happen at the same moment."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_an_export_whose_job_is_retried_after_its_zip_expired_is_made_anew(firm:
         DataRequest.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     expire_exports()
     assert request.job_id
-    # Its worker was killed before it could say that the job is done.
+    # As if the worker was killed before it settled the job.
     change(request.job_id, status=Status.CANCELED)
     retry(request.job_id)
     drain()

@@ -1,4 +1,4 @@
-"""What an import takes: the export of a firm that works meanwhile, and nothing damaged or made up."""
+"""An import accepts the export of a firm that was in use, and nothing damaged or made up."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def zipped(files: Files) -> io.BytesIO:
 
 
 def exported(request: DataRequest) -> Files:
-    """Return the files of an export after its job; the firm is deleted."""
+    """Run an export's job and delete the firm; return the files of the export."""
     assert request.job_id
     run_job(request.job_id)
     files = zip_of(request)
@@ -66,7 +66,7 @@ def exported(request: DataRequest) -> Files:
 
 @pytest.fixture
 def files(mailbox: Mailbox) -> Files:
-    """Return the export of a firm with two messages that is no longer here."""
+    """Return the export of a firm that had two messages and is deleted now."""
     mailbox.receive_many(2)
     mailbox.store_all()
     drain()
@@ -221,7 +221,7 @@ def test_what_is_deleted_while_an_export_is_made_does_not_spoil_it(
     drain()
     leaves = UserFactory(member_of=mailbox.firm)
     stays = UserFactory(member_of=mailbox.firm)
-    # Without its person it would be the firm's, and run.
+    # Without its person the schedule would run on the firm's behalf, so it must be left out.
     with firm_scope(mailbox.firm):
         AgentSchedule.objects.create(
             account=mailbox.account, profile=make_profile(mailbox), user=leaves, name="Morning"
@@ -234,7 +234,7 @@ def test_what_is_deleted_while_an_export_is_made_does_not_spoil_it(
 
     monkeypatch.setattr(write, "_finish", late)
     files = exported(requested(mailbox.firm, RequestKind.FIRM_EXPORT))
-    # As if the message had gone between its thread's turn and its own.
+    # As if the message was deleted after its thread was exported, and before its own table was.
     gone, kept = rows_in(files, "mail_message")
     manifest = json.loads(files["manifest.json"])
     manifest["rows"]["mail_message"] -= 1

@@ -74,7 +74,7 @@ def test_mail_from_takeout_keeps_its_labels(mailbox: Mailbox, tmp_path: Path) ->
 
 @pytest.mark.req("M-03")
 def test_mail_from_takeout_in_another_language_is_found(mailbox: Mailbox, tmp_path: Path) -> None:
-    """Takeout names Gmail's own labels in its owner's language: none says inbox or sent mail."""
+    """Takeout translates Gmail's own labels, so no label of these says inbox or sent mail."""
     german = {"1": "=?UTF-8?Q?Posteingang,Ge=C3=B6ffnet,Rechnungen?=", "2": "Gesendet"}
     for name, labels in german.items():
         sender = OWNER if name == "2" else ANNA
@@ -201,7 +201,7 @@ def test_an_empty_path_is_not_the_folder_where_one_is(
     command: list[str],
     named: str,
 ) -> None:
-    """A shell makes one of a variable that is not set."""
+    """A shell passes an empty path if a variable is not set."""
     monkeypatch.chdir(folder)
     with pytest.raises(CommandError, match=f"argument {named}: is empty"):
         call_command(*command)

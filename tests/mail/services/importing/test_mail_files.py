@@ -1,4 +1,4 @@
-"""Finding messages in the files people keep mail in."""
+"""Finding messages in files of the formats in which people keep mail."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_an_mbox_written_by_another_program(tmp_path: Path) -> None:
     ],
 )
 def test_a_sentence_that_begins_with_from_ends_no_message(tmp_path: Path, sentence: bytes) -> None:
-    """Some programs do not quote it."""
+    """Some programs do not quote such a line."""
     file = tmp_path / "mail"
     file.write_bytes(SEPARATOR + b"Subject: 1\n\nHello\n\n" + sentence)
     (raw,) = found(file)
@@ -119,7 +119,7 @@ def test_one_bad_message_in_an_mbox_is_named_by_number(tmp_path: Path) -> None:
 
 @pytest.mark.req("M-03")
 def test_an_mbox_that_thunderbird_wrote(tmp_path: Path) -> None:
-    """Its separators tell neither sender nor time; older ones in the same file do."""
+    """Thunderbird's separators have neither sender nor time; older ones have a time."""
     file = tmp_path / "Inbox"
     asked = b"Subject: 1\r\n\r\nWho?\r\n\r\n>From \r\nTo: nobody\r\n\r\nFrom \r\nhere on.\r\n"
     bare, older = b"From \r\n", b"From - Thu Aug 22 12:36:23 2002\r\n"

@@ -1,4 +1,4 @@
-"""What becomes of a mailbox between its choice and its lock counts when it is connected."""
+"""Connecting a mailbox respects changes made after it was chosen and before it is locked."""
 
 from __future__ import annotations
 

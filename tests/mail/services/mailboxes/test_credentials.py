@@ -1,4 +1,4 @@
-"""Tokens of mailboxes, over HTTP: refreshed once, withdrawn, refused, and never readable."""
+"""Tokens of mailboxes, over HTTP: refreshed once, revoked, refused, and never readable."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_token_is_refreshed_before_it_ends(connected: Mailbox) -> None:
 
 @pytest.fixture
 def refreshes(monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """Return what grows by one with each new token that Google is asked for."""
+    """Return a list that gets one more element each time that Google is asked for a new token."""
     asked: list[None] = []
     refresh = oauth.refresh
     monkeypatch.setattr(oauth, "refresh", lambda *args: asked.append(None) or refresh(*args))
@@ -92,7 +92,7 @@ def refreshes(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 def test_who_is_refused_with_a_new_token_asks_for_no_other(
     connected: Mailbox, refreshes: list[None]
 ) -> None:
-    # A third request would get its answer.
+    # A third request would be answered.
     connected.simulator.order_fault(Fault(401), method="getProfile", times=2)
     with pytest.raises(GmailAuthExpired):
         connected.gmail.profile()
@@ -128,7 +128,8 @@ def test_a_withdrawn_permission_holds_the_jobs_and_notifies_once(
     assert isinstance(work_off(), Snoozed)
     (job,) = jobs("sync")
     assert (job.attempts, job.status) == (0, "pending")
-    # The pause holds it. Once that is lifted nothing else does: later requests for a sync join it.
+    # Only the pause holds the job back: after it, the job must be due, because later requests for a
+    # sync join it.
     assert job.scheduled_at <= database_now() + timedelta(seconds=10)
     (pause,) = stored(Pause)
     assert (pause.limit_key, pause.until) == (f"mailbox:{connected.account.pk}", None)
@@ -307,7 +308,8 @@ def test_a_wait_that_is_over_already_holds_the_mailbox_for_a_moment(connected: M
     work_off()
     connected.simulator.order_fault(Fault(429, retry_after=0), method="messages.get")
 
-    # The moment may be over before the queue is at rest, unless the clock stands still.
+    # The clock stands still, because otherwise the moment could be over before the queue is at
+    # rest.
     with later(seconds=0):
         (outcome,) = drain()
 

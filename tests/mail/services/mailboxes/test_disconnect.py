@@ -1,4 +1,4 @@
-"""What waits when a mailbox is disconnected is not done once it is back."""
+"""Work that waits when a mailbox is disconnected is not done once it is connected again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-01", "
 
 @pytest.fixture
 def box(connected: Mailbox) -> Mailbox:
-    """Return a mailbox of somebody's own, as one that was never local."""
+    """Return a private mailbox, as one that was always connected to Google."""
     with firm_scope(connected.firm):
         MailAccount.objects.update(shared=False)
     return connected
@@ -45,7 +45,7 @@ def connect_again(box: Mailbox) -> None:
 
 
 def come_and_go(box: Mailbox) -> None:
-    """Disconnect it, and connect it again before any job found out."""
+    """Disconnect the mailbox, and connect it again before any job runs."""
     disconnect_account(box.reload(), keep_days=30)
     connect_again(box)
 
@@ -53,7 +53,7 @@ def come_and_go(box: Mailbox) -> None:
 def wait_out(box: Mailbox) -> None:
     """Let Gmail take requests again, and run what has waited."""
     with firm_scope(box.firm):
-        # Kept by Python's clock, which is not moved.
+        # `held_until` is a time of Python's clock, which `frozen_time` does not move.
         MailAccount.objects.update(held_until=None)
     drain_later()
 
@@ -69,7 +69,7 @@ def test_a_message_that_can_still_be_canceled_is_not_sent(box: Mailbox) -> None:
 @pytest.mark.parametrize("stop", [suggest_only, partial(disconnect_account, keep_days=30)])
 def test_a_message_of_a_restored_backup_needs_a_look(box: Mailbox, stop: Any) -> None:
     outbound = answer(box, received(box))
-    # It was queued in another database, whose workers may have sent it since.
+    # The message was queued in another database, whose workers may have sent it since.
     with firm_scope(box.firm):
         OutboundMessage.objects.update(database_id="another")
     stop(box.reload())
@@ -90,7 +90,8 @@ def test_a_message_whose_sending_was_put_off_is_not_sent(
     else:
         suggest_only(box.reload())
         activate(box.reload())
-    # Its draft is in Gmail, so only a person can tell.
+    # After a failed drafts.send the draft is in Gmail, so only a person can tell whether it was
+    # sent.
     ended = "unknown" if method == "drafts.send" else "canceled"
     assert current(outbound).status == ended
     wait_out(box)
@@ -130,7 +131,8 @@ def test_a_message_that_is_stopped_while_its_draft_is_read_again_is_not_sent(box
     with patch.object(send, "read_draft", stops):
         attempts(outbound, most=1)
     wait_out(box)
-    # Its draft is in Gmail, so only a person can tell.
+    # After a failed drafts.send the draft is in Gmail, so only a person can tell whether it was
+    # sent.
     assert (current(outbound).status, sent(box)) == ("unknown", [])
 
 

@@ -1,4 +1,4 @@
-"""A change of a mailbox's mode and what jobs do in the mailbox do not wait for each other in a circle."""
+"""A change of a mailbox's mode and the jobs that work in the mailbox do not deadlock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), postgresql_only]
 
 
 def suggest_when_connected(account: MailAccount) -> None:
-    """Change the mode as a connection does of a mailbox that is active elsewhere."""
+    """Change the mode as the connection of a mailbox does that is active in another firm."""
     with firm_scope(account.firm_id):
         lock_mailbox(account)
         modes.suggest_only(account)
@@ -46,7 +46,8 @@ def test_an_action_that_ends_at_that_moment_is_no_deadlock(
             connection.close()
 
     with ThreadPoolExecutor(1) as pool:
-        # Its event refers to the mailbox: the database looks for that one at the commit.
+        # The action's event refers to the mailbox, whose row the database therefore locks at the
+        # commit.
         with firm_scope(mailbox.firm):
             fail_action(mailbox.firm.pk, action.pk, "Gmail refused it")
             changed = pool.submit(suggest_only)

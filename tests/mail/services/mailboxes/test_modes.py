@@ -335,7 +335,7 @@ def test_of_two_changes_of_the_mode_at_once_one_counts(mailbox: Mailbox) -> None
     with pytest.raises(WrongState, match="set to suggest only already"):
         modes.suggest_only(stale[0])
     suggesting = only(stored(MailAccount), pk=mailbox.account.pk)
-    # It was active when it was read.
+    # This copy was read while the mailbox was active.
     modes.activate(stale[1])
     with pytest.raises(WrongState, match="active already"):
         modes.activate(suggesting)
@@ -346,7 +346,7 @@ def test_of_two_who_resume_at_once_one_does(mailbox: Mailbox) -> None:
     running = only(stored(MailAccount), pk=mailbox.account.pk)
     modes.pause_mailbox(mailbox.account)
     paused = only(stored(MailAccount), pk=mailbox.account.pk)
-    # It was not paused when it was read.
+    # This copy was read while the mailbox was not paused.
     modes.resume_writing(running)
     with pytest.raises(WrongState, match="is not paused"):
         modes.resume_writing(paused)

@@ -23,7 +23,7 @@ from tests.mail.mail_kit import Mailbox, stored
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-23", "T-05")]
 
-# What the owner wrote; a text of the whole firm does not contain it.
+# Words of the owner's that no text of the whole firm contains.
 SECRET = "Dr. Sommer"
 CONDITIONS = {"type": "subject_contains", "value": SECRET}
 
@@ -68,12 +68,12 @@ def pages(person: Any) -> str:
 
 
 def settle(mailbox: Mailbox, account_id: Any) -> None:
-    """Make one row of each kind, and delete some."""
+    """Create a row of each kind of setting, and delete some."""
     firm_id, scope = mailbox.firm.pk, Scope.ACCOUNT if account_id else Scope.GLOBAL
     where = {"account_id": account_id, "scope": scope}
     create_direction(firm_id, text=f"{SECRET} is urgent", **where)
     rule = create_rule(firm_id, name="Doctor", conditions=CONDITIONS, category="fyi", **where)
-    # Names the settings that change, and not the mailbox.
+    # The audit entry of a change has the changed settings only, so it does not name the mailbox.
     change_rule(rule, name=f"Mail of {SECRET}")
     delete_rule(rule)
     template = create_reply_row(
@@ -103,7 +103,7 @@ def test_who_may_not_read_the_mailbox_sees_no_settings_of_it(
         shown = {entry["operation"]: entry for entry in entries(stranger)}
         assert SECRET not in str(shown)
         assert SECRET not in pages(stranger)
-        # Who did what when is for every admin.
+        # Every admin sees who did what and when.
         assert {"rule.change", "rule.delete", "contact.create", "direction.create"} <= set(shown)
         assert shown["rule.change"]["after"] is None
         assert shown["agent_schedule.create"]["after"] is None

@@ -1,4 +1,4 @@
-"""Scheduled syncs: which mailboxes they reach, and that at most one waits for each."""
+"""Scheduled syncs: which mailboxes they reach, and that at most one waits for each mailbox."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("S-02", "M-04")]
 
 @pytest.fixture
 def schedules(system_firm: Firm) -> None:
-    """Store the shipped schedules as of START."""
+    """Store the default schedules, with the clock at START."""
     with stopped_at(START):
         store_default_schedules()
 

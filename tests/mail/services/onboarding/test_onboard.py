@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-01")]
 
 @pytest.fixture
 def owned(mailbox: Mailbox) -> Mailbox:
-    """Return a mailbox of a person's own."""
+    """Return a private mailbox with an owner."""
     owner = new_member(mailbox.firm, Role.VIEWER)
     with firm_scope(mailbox.firm):
         MailAccount.objects.update(owner=owner, shared=False)

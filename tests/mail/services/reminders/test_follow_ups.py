@@ -1,4 +1,4 @@
-"""Follow-up reminders: what the owner asked and nobody answered, once, until somebody does."""
+"""Follow-up reminders: the owner is reminded once of what nobody answered, until somebody does."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def write(
 
 
 def answer(mailbox: Mailbox, **more: str) -> None:
-    """Let somebody answer."""
+    """Let somebody answer the owner's message."""
     raw = letter("Re: Swings", "On Monday.", reply_to_id=FIRST, message_id="<2@x.example>", **more)
     mailbox.receive(raw)
     mailbox.store_all()
@@ -116,7 +116,7 @@ def test_what_nobody_answered_is_told_once(
         briefing = briefing_of(mailbox.account)
     shown = briefing.follow_ups
     assert (shown.count, [one.pk for one in shown.first]) == (1, [message.thread_id])
-    # It is named once.
+    # The briefing lists a thread once.
     assert briefing.for_others.count == 0
 
 
@@ -130,7 +130,7 @@ def test_what_nobody_answered_is_told_once(
         pytest.param({"to": OWNER}, id="to themselves"),
         pytest.param({"Auto_Submitted": "auto-replied"}, id="an automatic answer"),
         pytest.param({"Precedence": "list"}, id="to a list"),
-        # What they quote is not what they ask.
+        # A question in quoted text is not the owner's.
         pytest.param(
             {"text": "Noted.\n\nOn Monday, Anna wrote:\n> Could you call me back, please?\n"},
             id="quoted",
@@ -184,7 +184,7 @@ def test_an_answer_that_comes_while_it_waits_for_its_delivery_ends_it(
     write(mailbox)
     find()
     enqueue_due_reminders(lambda: None)
-    # As where the answer is stored by a transaction that did not see the reminder yet.
+    # As if a transaction that did not see the reminder yet had stored the answer.
     monkeypatch.setattr("mail.services.syncing.store_messages.withdraw_answered", lambda *_: None)
     answer(mailbox)
     testing.drain(max_jobs=5)
@@ -299,7 +299,7 @@ def test_who_left_is_not_reminded(mailbox: Mailbox, owner: Any) -> None:
 
 @pytest.fixture
 def second(mailbox: Mailbox, owner: Any) -> Mailbox:
-    """Return a mailbox of the firm that comes after the other, of another owner."""
+    """Return a second mailbox of the firm, created later, with another owner."""
     account = open_account(mailbox.firm, "second@acme.example")
     with firm_scope(mailbox.firm):
         MailAccount.objects.filter(pk=account.pk).update(
@@ -387,7 +387,7 @@ def test_they_are_set_and_seen_in_the_admin(mailbox: Mailbox, owner: Any) -> Non
     text = owners.get(own).content.decode()
     assert "No answer yet: Swings" in text
     assert f"/admin/mail/message/{reminder.message_id}/change/" in text
-    # The subject is its person's alone.
+    # Only the reminder's person sees the subject.
     assert "Swings" not in colleague.get(own).content.decode()
     briefing = owners.get(f"/admin/mail/mailaccount/{mailbox.account.pk}/briefing/")
     assert "Nobody answered (1)" in briefing.content.decode()

@@ -46,7 +46,7 @@ from tests.support.receiver import receiver
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-03")]
 
 VIENNA = "Europe/Vienna"
-# Python's clock decides whether a date is to come, so the dates of these tests are.
+# Python's clock, which these tests do not move, decides whether a date is in the future.
 SPRING = datetime(2099, 3, 29, 1, 0, tzinfo=UTC)
 AUTUMN = datetime(2099, 10, 25, 1, 0, tzinfo=UTC)
 
@@ -78,7 +78,7 @@ def deliver_all(clock: Clock) -> None:
 
 
 def moments(clock: Clock, end: datetime, step: timedelta) -> list[datetime]:
-    """Let time go by, deliver what is due at each step, and return when something was."""
+    """Let time go by in steps, delivering what is due; return when something was delivered."""
     seen, known = [], 0
     while clock.now < end:
         clock.move_to(clock.now + step)
@@ -106,23 +106,23 @@ def test_a_reminder_is_delivered_once_and_is_done(
             "reminder_id": str(reminder.pk),
             "channels": ["email"],
         }
-        # For ever: the same date is not enqueued again, whoever asks for it.
+        # The idempotency key is taken for ever, so nobody can enqueue the same date again.
         again = enqueue("reminder_delivery", job.payload, firm=firm)
         assert (again.created, again.job_id) == (False, job.pk)
     (letter,) = mailoutbox
     assert (letter.to, letter.subject) == ([person.email], "[Mailroom] Reminder: Call Anna")
     assert "About the price list" in letter.body
     assert only(stored(Reminder)).status == ReminderStatus.DELIVERED
-    # The text is for its person alone: it is in no payload and in no result.
+    # Only the reminder's person may read the text, so it is in no payload and in no result.
     assert "Anna" not in f"{job.payload} {job.result}"
 
 
 @pytest.mark.parametrize(
     ("cron", "start", "expected"),
     [
-        # 02:30 does not exist: it is delivered when the clock has jumped to 03:00.
+        # 02:30 does not exist: the reminder is delivered when the clock has jumped to 03:00.
         ("30 2 * * *", SPRING - timedelta(hours=3), ["2099-03-29T01:00"]),
-        # 02:30 comes twice: it is delivered the first time.
+        # 02:30 comes twice: the reminder is delivered the first time.
         ("30 2 * * *", AUTUMN - timedelta(hours=3), ["2099-10-25T00:30"]),
     ],
 )
@@ -148,13 +148,13 @@ def test_quiet_hours_hold_a_reminder_back_and_cost_no_attempt(
     change_preference(
         firm.pk, person.pk, time_zone=VIENNA, quiet_from=time(22), quiet_until=time(7)
     )
-    # 23:30 in Vienna, on the eve of the change to summer time.
+    # 23:30 in Vienna, on the evening before the change to summer time.
     due_at = datetime(2099, 3, 28, 22, 30, tzinfo=UTC)
     remind(firm, person, due_at)
     with frozen_time(due_at) as clock:
         deliver_all(clock)
         job = only(jobs("reminder_delivery"))
-        # 07:00 summer time.
+        # 07:00 in Vienna, in summer time.
         assert job.scheduled_at == datetime(2099, 3, 29, 5, 0, tzinfo=UTC)
         assert (job.attempts, mailoutbox) == (0, [])
         clock.move_to(job.scheduled_at)
@@ -167,7 +167,7 @@ def test_quiet_hours_hold_a_reminder_back_and_cost_no_attempt(
     ("changed", "hours"),
     [
         ({"quiet_from": None, "quiet_until": None}, 0),
-        # Half past seven in the morning.
+        # In Tokyo it is half past seven in the morning.
         ({"time_zone": "Asia/Tokyo"}, 0),
         ({"time_zone": "Asia/Dhaka"}, 2.5),
         ({"quiet_until": time(23)}, 0.5),
@@ -303,10 +303,10 @@ def test_a_date_whose_later_one_is_canceled_is_not_lost(
         ("2099-01-11T06:00", "22:00", "07:00", None),
         ("2099-01-11T12:00", "12:00", "14:00", "2099-01-11T13:00"),
         ("2099-01-11T12:00", "12:00", "12:00", None),
-        # The end is skipped by the clock: quiet till it jumps, and not after.
+        # The clock skips the end: it is quiet until the clock jumps, and not after that.
         ("2099-03-29T00:30", "22:00", "02:30", "2099-03-29T01:00"),
         ("2099-03-29T01:00", "22:00", "02:30", None),
-        # The end comes twice: the first one counts, between the two it is quiet again.
+        # The end comes twice: quiet hours end at the first, and begin again until the second.
         ("2099-10-24T23:30", "22:00", "02:30", "2099-10-25T00:30"),
         ("2099-10-25T01:15", "22:00", "02:30", "2099-10-25T01:30"),
     ],
@@ -326,7 +326,7 @@ def test_quiet_hours_follow_the_clock_of_their_person(
         ("Europe/Vienna", "2027-10-30T23:30+02:00"),
         ("America/New_York", "2027-03-13T23:30-05:00"),
         ("Australia/Lord_Howe", "2027-10-02T23:30+10:30"),
-        # Its clock skips the first hour of a day.
+        # In Cairo, the clock skips the first hour of a day.
         ("Africa/Cairo", "2027-04-29T23:30+02:00"),
     ],
 )
@@ -358,11 +358,11 @@ def test_dates_that_were_missed_are_delivered_late_in_one(
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """The worker dies here; `except Exception` does not catch this."""
 
 
 def kill_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, after: bool) -> None:
-    """Let the next call end the process, before or after it did its work."""
+    """Let the next call of the function kill the worker, before or after its work."""
     real = getattr(owner, name)
     done: list[bool] = []
 
@@ -398,7 +398,7 @@ def test_a_kill_while_due_reminders_are_enqueued_loses_and_repeats_none(
 
 
 def attempt_of(job: JobQueue) -> Claim:
-    """Run an attempt whose end nobody hears of, as of a worker that is killed."""
+    """Run an attempt that is not settled, as that of a killed worker; return the claim."""
     claimed = claimed_now(job.pk)
     with suppress(Killed):
         performed(claimed)
@@ -412,7 +412,8 @@ def attempt_of(job: JobQueue) -> Claim:
     [
         (delivery, "addressee", False, 1),
         (delivery, "send_by_every_channel", False, 1),
-        # Between the server's answer and its record: nobody can tell. The same Message-ID twice.
+        # Between the server's answer and its record nobody can tell, so the same Message-ID is sent
+        # twice.
         (delivery, "send_by_every_channel", True, 1),
         (emails.EmailMessage, "send", False, 1),
         (emails.EmailMessage, "send", True, 2),
@@ -470,7 +471,7 @@ def test_each_channel_takes_it_once_and_every_attempt_is_kept(
         (Channel.DISCORD, DeliveryStatus.FAILED, 1),
         (Channel.DISCORD, DeliveryStatus.DELIVERED, 2),
     ]
-    # Who knows the path may post: it is shown nowhere, and stored encrypted.
+    # Whoever knows the webhook's path may post, so it is shown nowhere, and stored encrypted.
     assert {row.recipient for row in stored(Delivery) if row.channel == "discord"} == {
         discord.url.removesuffix("/hook")
     }
@@ -613,7 +614,8 @@ def test_a_time_zone_that_vanished_holds_up_no_other_reminder(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # A page that is full of them lets the next one come.
+    # With pages of one row, the reminder without a valid zone fills a page, and the next one must
+    # still come.
     monkeypatch.setattr(dates, "PAGE", 1)
     due_at = soon()
     lost = remind(firm, person, due_at, cron="0 9 * * *")
@@ -628,7 +630,7 @@ def test_a_time_zone_that_vanished_holds_up_no_other_reminder(
         assert str(lost.pk) in line
         assert "Nowhere/Gone" in line
         assert "Anna" not in line
-        # It comes as soon as its zone is corrected.
+        # The lost reminder comes as soon as its zone is corrected.
         with firm_scope(firm):
             Reminder.objects.filter(pk=lost.pk).update(time_zone=VIENNA)
         assert enqueue_due() == 1
@@ -666,5 +668,5 @@ def test_a_reminder_whose_job_is_refused_holds_up_no_other(
         assert "Anna" not in line
         testing.drain()
         assert len(mailoutbox) == len(others)
-        # It is still due.
+        # The refused reminder is still due.
         assert enqueue_due() == 1

@@ -1,4 +1,4 @@
-"""What a rule has acted on it leaves alone, until what it matches or does is changed."""
+"""A rule does not act on a message again, unless its conditions or actions are changed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def enabled(rule: Rule) -> Rule:
 
 
 def arrive(mailbox: Mailbox) -> str:
-    """Let an invoice arrive and everything follow; return Gmail's id."""
+    """Let an invoice arrive, sync, and run what follows; return Gmail's id."""
     arrived = mailbox.receive(letter("Invoice 7", "Please pay."))
     synced(mailbox)
     return arrived

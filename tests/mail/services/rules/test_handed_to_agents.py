@@ -1,4 +1,4 @@
-"""Rules and mail that a routing rule handed to an agent: they leave it alone, whatever follows it."""
+"""Rules leave mail alone that a routing rule gave to an agent, whatever follows in its thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUPPLIER = "Bills <bills@supplier.example>"
 
 @pytest.fixture
 def handed_over(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> Mailbox:
-    """Return a mailbox with a rule that stars all mail, and whose mail from the supplier is an agent's."""
+    """Return a mailbox with a rule that stars all mail; the supplier's mail goes to an agent."""
     monkeypatch.setattr(routing, "configured_client", object)
     monkeypatch.setattr(routing, "_enqueue_agent", lambda *_: None)
     prepared(mailbox)

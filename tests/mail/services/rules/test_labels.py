@@ -71,7 +71,7 @@ def rule_of(mailbox: Mailbox, conditions: Any, *, own: bool = False, **settings:
 
 
 def from_before(rule: Rule, conditions: Any) -> Rule:
-    """Store conditions as they were stored before names were."""
+    """Store conditions with a label's id, as an earlier version stored them."""
     with firm_scope(rule.firm_id):
         Rule.objects.filter(pk=rule.pk).update(conditions=conditions)
     return only(stored(Rule), pk=rule.pk)
@@ -261,7 +261,7 @@ def test_a_rule_of_the_firm_ends_with_the_last_label_of_its_name(
     rule = rule_of(ann, has("Paid"))
     old = from_before(rule_of(ann, has("Paid")), has("Label_10"))
     with firm_scope(ann.firm):
-        # The id of another label in this mailbox.
+        # In this mailbox, Label_10 is another label.
         assert disable_rules_of_labels(bea.account, [("Label_10", "Urgent")]) == 0
         assert disable_rules_of_labels(bea.account, [("Label_11", "Paid")]) == 0
         MailLabel.objects.filter(account=bea.account).delete()

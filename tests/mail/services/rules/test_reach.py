@@ -1,4 +1,4 @@
-"""A rule does no more in a mailbox than who enabled it may read there."""
+"""A rule acts only on what the person who enabled it may read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FORWARD = {"action": "forward", "parameters": {"to": ["admin@elsewhere.example"]
 
 @pytest.fixture
 def private(mailbox: Mailbox) -> Mailbox:
-    """Return a mailbox that nobody but its owner reads, ready for mail."""
+    """Return a private mailbox with an owner, which sends at once and drafts nothing."""
     at_once(mailbox)
     prepared(mailbox)
     without_drafts(mailbox)
@@ -170,7 +170,7 @@ def test_who_no_longer_reads_or_left_the_firm_has_rules_that_look_no_further(
     assert acted(rule) == []
     with firm_scope(private.firm):
         Membership.objects.create(firm=private.firm, user=admin.user, role=Role.ADMIN)
-    # The grant has ended with the membership.
+    # The content grant ended with the membership, and is not restored with it.
     asked(private, message_id="<q2@customer.example>")
     assert acted(rule) == []
     grant_content(private.account, admin.user, by=SERVICE)

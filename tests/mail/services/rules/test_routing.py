@@ -1,4 +1,4 @@
-"""Where a new message goes: the first routing rule that matches says it, else the pipeline."""
+"""A new message goes where the first matching routing rule says, otherwise to the pipeline."""
 
 from __future__ import annotations
 

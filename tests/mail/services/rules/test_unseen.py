@@ -1,4 +1,4 @@
-"""Rules and what comes into one thread before Mailroom judges it: each message is asked about."""
+"""Rules are checked on each new message of a thread, also if several came before the verdict."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def ready(mailbox: Mailbox) -> Mailbox:
 def arrives(
     box: Mailbox, number: int, sender: str, labels: tuple[str, ...] = ("INBOX", "UNREAD")
 ) -> str:
-    """Let a message come into the thread of the invoice; the first is the invoice."""
+    """Let a message come into the invoice's thread; number 0 is the invoice. Return Gmail's id."""
     ids = {"message_id": INVOICE} if number == 0 else {"reply_to_id": INVOICE}
     at = datetime.now(UTC) - timedelta(minutes=50 - number)
     return box.receive(letter("Invoice", sender=sender, at=at, **ids), labels=labels, at=at)
 
 
 def starred(box: Mailbox) -> list[str]:
-    """Return of which messages the rule asked a star, by Gmail's ids."""
+    """Return Gmail's ids of the messages that the rule wanted to star."""
     asked = [one.message_id for one in stored(Action) if one.action_type == ActionType.STAR]
     return [one.gmail_message_id for one in box.messages() if one.pk in asked]
 
@@ -90,7 +90,7 @@ def test_it_acts_on_each_that_came_since_the_last_verdict_once(ready: Mailbox) -
 
 
 def judged_without_the_invoice(box: Mailbox, labels: tuple[str, ...] = ("INBOX",)) -> str:
-    """Have the thread judged before its older message is stored, whose job is tried again, say."""
+    """Let the thread be judged before its older message is stored, as after a failed job."""
     invoice = arrives(box, 0, "Bills <bills@supplier.example>", labels)
     answer = arrives(box, 1, "Ben <ben@acme.example>")
     ingest_message(box.account, box.gmail, answer)

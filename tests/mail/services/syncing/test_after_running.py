@@ -1,4 +1,4 @@
-"""What is asked for while a job of its kind runs already is done by another run after it."""
+"""A request for a job that runs already leads to another run after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storing messages: complete, once, with their threads; and having the right ones judged."""
+"""Messages are stored completely, once and with their threads; the right ones are then judged."""
 
 from __future__ import annotations
 

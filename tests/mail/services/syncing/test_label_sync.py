@@ -1,4 +1,4 @@
-"""The labels of a mailbox, kept in line with Gmail's, with what people say about them."""
+"""The labels of a mailbox are kept as in Gmail, together with people's descriptions."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_labels_are_synced_on_demand_once(mailbox: Mailbox) -> None:
 @pytest.mark.req("M-24")
 def test_the_pause_label_acts_within_one_label_sync(mailbox: Mailbox) -> None:
     arrived = mailbox.receive()
-    # A person's own: nobody has told Mailroom of it.
+    # The person creates the label in Gmail, so Mailroom does not know it yet.
     label_id = mailbox.gmail.create_label(PAUSE_LABEL)["id"]
     mailbox.gmail.modify_message(arrived, add=[label_id])
     sync_labels(mailbox)

@@ -1,4 +1,4 @@
-"""What stores mail and what judges it, at one moment: neither waits for the other in a circle."""
+"""Jobs that store mail and jobs that judge it at the same moment do not deadlock."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_mail_stored_while_its_thread_is_judged_is_no_deadlock(mailbox: Mailbox)
     answer = mailbox.receive(letter("Re: Question", reply_to_id="<first@customer.example>"))
 
     with ThreadPoolExecutor(1) as pool:
-        # The decision refers to the mailbox: the database looks for that one at the commit.
+        # The decision refers to the mailbox, whose row the database therefore locks at the commit.
         with firm_scope(mailbox.firm):
             decide(account, case, verdict, source=source, job_id=job)
             ingested = pool.submit(ingest, mailbox, answer)

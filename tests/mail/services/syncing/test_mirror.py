@@ -1,4 +1,4 @@
-"""What is stored equals the mailbox, whatever happens there and however syncs go."""
+"""The stored mail equals the mailbox, whatever happens in the mailbox and to syncs."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_change_while_a_message_is_fetched_is_not_lost(
     parse = ingest.parse_message
 
     def slow(*arguments: object, **options: object) -> object:
-        # After Gmail's answer, before the store.
+        # This happens after Gmail's answer, before the message is stored.
         monkeypatch.setattr(ingest, "parse_message", parse)
         if what == "labels":
             mailbox.gmail.modify_message(arrived, remove=["UNREAD"])
@@ -230,5 +230,5 @@ def test_after_any_history_the_store_equals_the_mailbox(
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let listings have a few messages a page, so that there are several."""
+    """Make pages of listings small, so that there are several."""
     monkeypatch.setattr("mail.services.syncing.sync.PAGE_SIZE", 3)

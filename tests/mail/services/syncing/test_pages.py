@@ -1,4 +1,4 @@
-"""Mail by the page: as one by one, with fewer requests; what fails leaves the page."""
+"""Mail in pages: the results are as one by one, with fewer requests; what fails leaves its page."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def judge_all(mailbox: Mailbox, classifier: FixedClassifier | None = None) -> di
 
 
 def judged(mailbox: Mailbox, count: int = 12) -> list[str]:
-    """Let mail arrive and be judged, with labels asked for; return Gmail's ids."""
+    """Let mail arrive and be judged, so that labels are asked for; return Gmail's ids."""
     ids = mailbox.receive_many(count)
     ingest_all(mailbox, ids)
     judge_all(mailbox)
@@ -153,7 +153,7 @@ def test_a_message_that_fails_leaves_the_page(
 
 
 def once(function: Callable[..., object], error: Exception) -> Callable[..., object]:
-    """Return the function, failing the first time."""
+    """Return the function, which raises the error at its first call."""
     errors = [error]
 
     def call(*arguments: object, **options: object) -> object:
@@ -271,7 +271,7 @@ def test_rules_hold_for_a_page_too(mailbox: Mailbox) -> None:
 
 
 class Stumbling(FixedClassifier):
-    """Fails at the first message."""
+    """Raises an error for the first message."""
 
     def classify(self, mail: MailContext) -> Classification:
         if not self.asked:

@@ -237,7 +237,7 @@ def test_waiting_syncs_coalesce_but_never_into_a_running_one(mailbox: Mailbox) -
         first = request_sync(mailbox.account)
         assert request_sync(mailbox.account, history_id="77").job_id == first.job_id
         assert request_sync(mailbox.account, force_full=True).created
-    # From here on the first one runs: mail that arrives now may already be behind it.
+    # From here on the first sync runs, and may already have passed mail that arrives now.
     sync._start(mailbox.account)
     with firm_scope(mailbox.firm):
         second = request_sync(mailbox.account)

@@ -1,4 +1,4 @@
-"""Two syncs of one mailbox at once: a worker that is taken for dead goes on beside the next."""
+"""Two syncs of one mailbox at once: a worker that was taken for dead goes on beside the next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("M-04", "J-14")]
 
 
 def synced(mailbox: Mailbox) -> str:
-    """Return a message that is stored."""
+    """Let a message arrive and be stored; return Gmail's id."""
     arrived = mailbox.receive()
     sync_mailbox(mailbox.account, mailbox.gmail)
     run_ingests(mailbox)
@@ -25,9 +25,9 @@ def synced(mailbox: Mailbox) -> str:
 
 
 def beside_another(mailbox: Mailbox, arrived: str, name: str, *, of: str = "") -> GmailClient:
-    """Return a Gmail whose answer to this (a search of that text) comes late.
+    """Return a client of Gmail whose answer to the call `name` (about the text `of`) comes late.
 
-    The person takes the star off the message meanwhile, and another sync reads that.
+    Before the answer, the person removes the star from the message, and another sync reads that.
     """
     gmail = mailbox.gmail
     call = getattr(gmail, name)

@@ -1,4 +1,4 @@
-"""Watches: set, renewed, and noticed where they lapse."""
+"""Watches are set and renewed, and a lapsed watch is noticed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def set_account(mailbox: Mailbox, **values: object) -> None:
 
 
 def published(mailbox: Mailbox) -> int:
-    """Return how many notifications wait, and drop them."""
+    """Drop the waiting notifications; return how many there were."""
     waiting = len(mailbox.simulator.waiting_pushes())
     mailbox.simulator.deliver_pushes(lose=True)
     return waiting
@@ -172,7 +172,7 @@ def test_watches_are_renewed_at_start_and_every_day(
         store_default_schedules()
         assert renewals() == 1
     with stopped_at(START + 30 * MINUTE):
-        # Another worker starts.
+        # Another worker starts, and stores the default schedules again.
         store_default_schedules()
         assert renewals() == 0
     with stopped_at(START + 120 * MINUTE):

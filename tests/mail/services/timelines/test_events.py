@@ -1,4 +1,4 @@
-"""Events are only ever added."""
+"""Events can be added, but not changed or removed."""
 
 from __future__ import annotations
 

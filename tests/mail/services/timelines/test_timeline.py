@@ -1,4 +1,4 @@
-"""What happened to a message: all of it, in order, and nothing of another."""
+"""A message's timeline has all that happened to it, in order, and nothing of another message."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_everything_is_told_in_order(mailbox: Mailbox, arrived: Message) -> None
             assert begins == sorted(begins), (first, second, lines)
     assert "outbound: Reply" in lines
     assert "event: Sent" in lines
-    # Every job there was is told once: all were about this message.
+    # The timeline has every job once, because all jobs were about this message.
     assert sorted(entry.row.pk for entry in entries if entry.kind == "job") == sorted(
         job.pk for job in jobs(live=False) if job.job_type != "labels.sync.gmail"
     )
