@@ -18,6 +18,7 @@ from structlog.types import EventDict, Processor, WrappedLogger
 
 from interfaces.correlation import current_correlation_id
 from interfaces.log_lines import Line
+from interfaces.redaction import redact
 from jobs.execution.telemetry import FinishedAttempt, FinishedAttempts, Lines, fields_of
 
 RenderAttempts = Callable[[dict[str, str], FinishedAttempts], Iterable[str]]
@@ -30,6 +31,8 @@ FORBIDDEN_KEYS = frozenset(
 # The links in e-mails about approvals, with which anybody may decide; REST's addresses carry no
 # such secret.
 _SIGNED_LINK = re.compile(r"(?<!/mail)/approvals/[^/\s]+")
+
+TRACEBACK_LIMIT = 64_000
 
 _console_line = KeyValueRenderer(
     key_order=["timestamp", "level", "event", "logger"], drop_missing=True
@@ -74,10 +77,23 @@ SHARED_PROCESSORS: list[Processor] = [
 ]
 
 
+def _format_error(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
+    """Replace an error by its traceback, redacted: it may quote a statement's values."""
+    if not event.get("exc_info"):
+        return event
+    event = structlog.processors.format_exc_info(logger, name, event)
+    if "exception" in event:
+        # The end says most.
+        event["exception"] = redact(event["exception"][-TRACEBACK_LIMIT:], TRACEBACK_LIMIT)
+    return event
+
+
 def _render_console(logger: WrappedLogger, name: str, event: EventDict) -> str:
     """Return the line as `key=value` pairs, an error with its traceback."""
-    if event.keys() & {"exc_info", "exception", "stack"}:
+    event = _format_error(logger, name, event)
+    if event.keys() & {"exception", "stack"}:
         return _console_traceback(logger, name, event)
+    event.pop("exc_info", None)
     # As plain strings, because the repr of an enum's member is not that of its value.
     plain = {key: str(one) if isinstance(one, str) else one for key, one in event.items()}
     return _console_line(logger, name, plain)
@@ -139,7 +155,7 @@ def logging_config(log_format: str, level: str) -> dict[str, Any]:
     render_attempts: RenderAttempts = _console_attempts
     if log_format == "json":
         renderer = [
-            structlog.processors.format_exc_info,
+            _format_error,
             structlog.processors.JSONRenderer(_to_json),
         ]
         render_attempts = _json_attempts

@@ -145,6 +145,23 @@ def test_the_console_shows_tracebacks_without_the_values_of_variables():
 
 
 @pytest.mark.req("O-05")
+def test_a_traceback_quotes_no_value_of_a_statement(lines: Lines):
+    said = 'invalid input syntax for type integer: "divorce"'
+    try:
+        raise ValueError(said)  # noqa: TRY301 - for its traceback
+    except ValueError:
+        shown = console_line(exc_info=sys.exc_info())
+        logging.getLogger("django.request").exception("Internal Server Error")
+    (line,) = lines()
+    for text in (shown, line["exception"]):
+        assert text.rstrip().endswith(
+            "ValueError: invalid input syntax for type integer: [redacted]"
+        )
+        assert "Traceback (most recent call last):\n" in text
+    assert "exc_info" not in line
+
+
+@pytest.mark.req("O-05")
 @pytest.mark.parametrize("key", sorted(FORBIDDEN_KEYS))
 def test_keys_that_may_carry_mail_or_secrets_are_dropped(lines: Lines, key: str):
     structlog.get_logger("jobs").info("ours", **{key: "hunter2", "kept": 1})
