@@ -28,14 +28,13 @@ class TableWatch:
     """Knows how small the table was when plans of this process may have been made."""
 
     def __init__(self) -> None:
-        # None: nothing is planned yet.
-        self._planned_pages: int | None = None
+        # Nobody knows how small it was before the first look: `analyze` goes by the statistics.
+        self._planned_pages = 0
 
     def has_outgrown(self, pages: int) -> bool:
         """Say whether the table has grown many times since; call it often, from the beginning."""
         # Plans are also made anew after a table was emptied.
-        planned = self._planned_pages
-        self._planned_pages = pages if planned is None else min(planned, pages)
+        self._planned_pages = min(self._planned_pages, pages)
         return _is_much_more(pages, self._planned_pages)
 
     def analyze(self) -> None:
@@ -47,7 +46,8 @@ class TableWatch:
             return
         pages, known_pages = in_transaction(_renewed_sizes)
         if not _is_much_more(pages, known_pages):
-            self._planned_pages = pages
+            # Plans are never older than the statistics, which have them made anew.
+            self._planned_pages = min(pages, known_pages)
 
 
 def _renewed_sizes() -> tuple[int, int]:
