@@ -85,7 +85,7 @@ def test_one_worker_beside_two_web_processes_and_another_after_the_death_of_its_
     assert web.process.poll() is None
 
 
-def test_without_the_setting_there_is_none(tmp_path: Path) -> None:
+def test_without_the_setting_no_worker_starts(tmp_path: Path) -> None:
     with web_process(tmp_path / "web.log", VAR_DIR=str(tmp_path)):
         assert of_folder(tmp_path) == {}
     assert not Worker.objects.exists()

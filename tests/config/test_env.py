@@ -224,7 +224,7 @@ def test_blanks_around_what_is_listed_do_not_count(environment):
 
 @pytest.mark.req("E-01", "T-02")
 @pytest.mark.parametrize("yes", ["1", "true", "on"])
-def test_what_is_asked_for_is_required(environment, yes):
+def test_row_level_security_can_be_required(environment, yes):
     environment.setenv("REQUIRE_RLS", yes)
     assert read_env().require_rls
 

@@ -116,7 +116,7 @@ def test_held_back_jobs_are_exported_by_their_reason() -> None:
 
 
 @pytest.mark.parametrize("alert", ["MailroomOldestWait", "MailroomBacklogGrows"])
-def test_no_page_for_what_is_held_back_on_purpose(alert: str) -> None:
+def test_no_alert_is_raised_for_jobs_held_back_on_purpose(alert: str) -> None:
     (rule,) = (rule for rule in alerts() if rule["alert"] == alert)
     if "mailroom_oldest_wait_seconds" not in rule["expr"]:
         for code in INTENDED:

@@ -63,7 +63,7 @@ def test_a_user_sees_their_own_jobs_of_every_firm(
     [{}, {"user": ""}, {"firms": "all"}, {"engine": "on"}, {"firms": "all", "engine": "on"}],
     ids=str,
 )
-def test_nobody_sees_nothing_whatever_else_is_set(
+def test_without_a_user_no_row_is_seen_whatever_else_is_set(
     session: psycopg.Connection, settings: dict[str, str]
 ) -> None:
     assert seen(session, **settings) == set()
@@ -86,7 +86,7 @@ def test_the_settings_of_the_service_open_nothing_further(
         "SELECT * FROM tenants_firm",
     ],
 )
-def test_it_writes_nothing_and_reads_nothing_else(
+def test_the_role_writes_nothing_and_reads_nothing_else(
     session: psycopg.Connection, jobs: dict[str, set[UUID]], statement: str
 ) -> None:
     seen(session, user=next(iter(jobs)))
@@ -94,7 +94,7 @@ def test_it_writes_nothing_and_reads_nothing_else(
         session.execute(statement)
 
 
-def test_it_goes_by_the_index_by_user(
+def test_the_role_reads_by_the_index_by_user(
     session: psycopg.Connection, jobs: dict[str, set[UUID]]
 ) -> None:
     seen(session, user=next(iter(jobs)))

@@ -87,13 +87,13 @@ def test_the_isolation_that_a_project_asks_for_is_kept(firm: Firm) -> None:
         connection.close()
 
 
-def test_who_looks_at_queries_sees_it(firm: Firm) -> None:
+def test_captured_queries_include_the_setting_of_the_scope(firm: Firm) -> None:
     with CaptureQueriesContext(connection) as queries, firm_scope(firm):
         pass
     assert any(FIRMS_SETTING in one["sql"] for one in queries)
 
 
-def test_who_wraps_queries_sees_it(firm: Firm) -> None:
+def test_an_execute_wrapper_sees_the_setting_of_the_scope(firm: Firm) -> None:
     seen: list[str] = []
 
     def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:

@@ -25,7 +25,7 @@ def opened(firm: Firm, address: str, owner: Any) -> MailAccount:
     return account
 
 
-def test_it_takes_a_mailbox_whose_mail_the_user_may_read_and_of_the_rows_firm(
+def test_the_field_takes_mailboxes_of_the_rows_firm_that_the_user_may_read(
     firm: Firm, other_firm: Firm
 ) -> None:
     ada = UserFactory()

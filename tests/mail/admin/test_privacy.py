@@ -163,7 +163,7 @@ def test_the_owner_lets_somebody_read_and_withdraws_it(private: Mailbox) -> None
     ]
 
 
-def test_breaking_the_glass_takes_a_reason_and_an_admin_and_ends(private: Mailbox) -> None:
+def test_break_glass_needs_a_reason_and_an_admin_and_ends(private: Mailbox) -> None:
     operator = Person(private, "olga", Role.OPERATOR)
     assert operator.client.get(operation_url(private.account, "break-glass")).status_code == 403
     admin = Person(private, "ada", Role.ADMIN)

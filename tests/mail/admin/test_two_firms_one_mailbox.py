@@ -105,7 +105,7 @@ def test_of_two_who_switch_it_on_at_once_one_does(firm: Firm, other_firm: Firm) 
 
 
 @on_postgresql
-def test_of_two_who_switch_it_on_in_the_same_moment_one_does(
+def test_of_two_who_hold_their_own_rows_locked_one_switches_it_on(
     connected: Client, firm: Firm, other_firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has locked its own row, and would deadlock if it then waited for the other's row."""

@@ -85,7 +85,9 @@ def test_it_is_decided_once(box: Mailbox, decision: str, mails: int) -> None:
     ]
 
 
-def test_a_disconnected_mailbox_takes_no_yes_and_the_question_stays(box: Mailbox) -> None:
+def test_nothing_is_approved_for_a_disconnected_mailbox_and_the_approval_waits(
+    box: Mailbox,
+) -> None:
     approval, api = waiting(box), Api(box, Role.OPERATOR)
     disconnect_account(box.account, keep_days=30)
     refused = api.post(f"{approval.pk}/approve/")
@@ -102,7 +104,7 @@ def test_a_disconnected_mailbox_takes_no_yes_and_the_question_stays(box: Mailbox
     assert len(sent(box)) == 1
 
 
-def test_a_disconnected_mailbox_takes_a_no(box: Mailbox) -> None:
+def test_an_approval_can_be_rejected_for_a_disconnected_mailbox(box: Mailbox) -> None:
     approval = waiting(box)
     disconnect_account(box.account, keep_days=30)
     answer = Api(box, Role.OPERATOR).post(f"{approval.pk}/reject/")

@@ -145,7 +145,7 @@ def test_who_may_not_read_the_mailbox_sees_metadata(box: Mailbox, role: Role) ->
 
 
 @pytest.mark.req("M-23", "T-05")
-def test_breaking_the_glass_takes_an_admin_and_a_reason_and_ends(box: Mailbox) -> None:
+def test_break_glass_needs_an_admin_and_a_reason_and_ends(box: Mailbox) -> None:
     close(box)
     (message,) = box.messages()
     path = f"accounts/{box.account.pk}/break-glass/"

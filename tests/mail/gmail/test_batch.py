@@ -58,7 +58,7 @@ def test_a_lost_answer_is_lost_for_the_whole_batch(client, simulator, ids):
         client.get_messages(ids)
 
 
-def test_a_batch_has_a_most(client, simulator):
+def test_a_batch_has_a_largest_size(client, simulator):
     with pytest.raises(ValueError, match="50"):
         client.get_messages([str(number) for number in range(MAX_BATCH + 1)])
     part = b"--b\r\ncontent-type: application/http\r\n\r\nGET /gmail/v1/users/me/profile\r\n\r\n"

@@ -170,7 +170,7 @@ def test_a_grant_counts_as_withdrawn_only_where_google_says_so(client, simulator
     assert refresh(client, given.refresh_token)[1] == given.refresh_token
 
 
-def test_the_consent_page_shows_what_is_asked_for_and_takes_a_no(client, server):
+def test_the_consent_page_shows_what_is_asked_for_and_takes_a_refusal(client, server):
     consent = request_consent(client, REDIRECT_URI, [MODIFY])
     _, page = httplib2.Http().request(consent.url)
     assert MODIFY in page.decode()

@@ -107,7 +107,7 @@ def test_who_deletes_it_at_the_same_moment_waits_and_is_told(firm: Firm) -> None
     assert len(audit_entries(row.pk)) == kept
 
 
-def test_over_rest_that_is_a_conflict(firm: Firm) -> None:
+def test_over_rest_an_operation_on_a_deleted_row_is_a_conflict(firm: Firm) -> None:
     row = rule(firm)
     operations.delete_rule(row)
     headers = {"Authorization": f"Bearer {key_for(firm, Role.ADMIN)}"}

@@ -94,7 +94,7 @@ def test_a_job_enqueued_by_hand_before_the_yes_does_not_take_its_place(box: Mail
     assert (outbound_of(approval).status, len(sent(box))) == ("sent", 1)
 
 
-def test_a_no_is_final(box: Mailbox) -> None:
+def test_a_rejection_is_final(box: Mailbox) -> None:
     approval, ada = waiting(box), person(box)
     assert not reject(approval, by=ada).refused
     assert approve(approval, by=ada).refused

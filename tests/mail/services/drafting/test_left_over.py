@@ -63,7 +63,7 @@ def test_a_draft_that_was_begun_goes_where_the_person_has_answered_since(mailbox
     assert listed(mailbox) == []
 
 
-def test_one_that_the_person_has_edited_stays(mailbox: Mailbox) -> None:
+def test_a_begun_draft_that_the_person_has_edited_stays(mailbox: Mailbox) -> None:
     asked_for_and_lost(mailbox)
     edit(mailbox, "My own words.")
     answer_later(mailbox)
@@ -144,7 +144,7 @@ def test_a_draft_goes_whose_mail_is_deleted_for_ever(mailbox: Mailbox) -> None:
     assert finished("cleanup") == [{"taken_back": 1}]
 
 
-def test_one_that_the_person_has_edited_stays_then_too(mailbox: Mailbox) -> None:
+def test_an_edited_draft_stays_when_its_mail_is_deleted_for_ever(mailbox: Mailbox) -> None:
     arrived = asked(prepared(mailbox))
     edit(mailbox, "My own words.")
     delete(mailbox, arrived)
@@ -152,7 +152,9 @@ def test_one_that_the_person_has_edited_stays_then_too(mailbox: Mailbox) -> None
     assert len(listed(mailbox)) == 1
 
 
-def test_so_does_one_where_mailroom_suggests_only(mailbox: Mailbox) -> None:
+def test_a_draft_stays_when_its_mail_is_deleted_where_mailroom_suggests_only(
+    mailbox: Mailbox,
+) -> None:
     arrived = asked(prepared(mailbox))
     suggest_only(mailbox.account)
     delete(mailbox, arrived)

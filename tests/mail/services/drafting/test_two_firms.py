@@ -53,7 +53,7 @@ def test_a_label_of_mailroom_is_no_order_to_the_other_firm(
 
 
 @pytest.mark.parametrize("key", [LabelKey.NEEDS_RESPONSE, LabelKey.ACTION_REQUIRED])
-def test_nor_where_the_message_is_not_stored_yet(
+def test_a_label_on_a_message_not_stored_yet_is_no_order_to_the_other_firm(
     mailbox: Mailbox, reader: Mailbox, key: LabelKey
 ) -> None:
     with firm_scope(mailbox.firm):

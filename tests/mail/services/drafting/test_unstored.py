@@ -51,7 +51,7 @@ def test_a_label_on_old_mail_is_the_persons_decision(mailbox: Mailbox, order: La
     assert state_labels(mailbox, old) == {order}
 
 
-def test_one_on_a_conversation_is_one_correction_however_its_mail_is_stored(
+def test_a_label_on_a_conversation_is_one_correction_however_its_mail_is_stored(
     mailbox: Mailbox,
 ) -> None:
     prepared(mailbox)
@@ -70,7 +70,7 @@ def test_one_on_a_conversation_is_one_correction_however_its_mail_is_stored(
     assert the_thread().classification == Category.FYI
 
 
-def test_so_is_one_on_mail_that_mailroom_had_not_read_yet(mailbox: Mailbox) -> None:
+def test_a_label_on_mail_that_mailroom_had_not_read_yet_is_a_correction(mailbox: Mailbox) -> None:
     arrived = given(prepared(mailbox), LabelKey.FYI)
     assert stored(Decision)[-1].source == "person"
     assert the_thread().classification == Category.FYI

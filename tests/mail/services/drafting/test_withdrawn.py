@@ -166,7 +166,7 @@ def test_a_draft_whose_rework_gave_up_is_still_followed(mailbox: Mailbox) -> Non
     assert LabelKey.OUTBOX not in state_labels(mailbox, arrived)
 
 
-def test_that_one_is_thrown_away_is_seen_though_its_rework_gave_up(mailbox: Mailbox) -> None:
+def test_a_draft_thrown_away_is_noticed_though_its_rework_gave_up(mailbox: Mailbox) -> None:
     with_a_dead_rework(mailbox)
     mailbox.gmail.trash(listed(mailbox)[0]["message"]["id"])
     synced(mailbox)

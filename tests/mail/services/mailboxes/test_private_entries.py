@@ -111,7 +111,9 @@ def test_who_may_not_read_the_mailbox_sees_no_settings_of_it(
     assert SECRET in pages(owner)
 
 
-def test_a_broken_glass_shows_them(mailbox: Mailbox, owner: Any, colleague: Any) -> None:
+def test_break_glass_shows_settings_of_the_mailbox(
+    mailbox: Mailbox, owner: Any, colleague: Any
+) -> None:
     settle(mailbox, mailbox.account.pk)
     break_glass(mailbox.account, reason="audit", by=Actor("api", colleague))
     assert entries(colleague) == entries(owner)

@@ -178,7 +178,7 @@ def test_who_no_longer_reads_or_left_the_firm_has_rules_that_look_no_further(
     assert len(acted(rule)) == 1
 
 
-def test_a_glass_that_was_broken_carries_a_rule_no_longer_than_its_hour(
+def test_a_rule_enabled_under_break_glass_reads_mail_no_longer_than_its_hour(
     private: Mailbox, admin: Actor
 ) -> None:
     break_glass(private.account, reason="an emergency", by=admin)

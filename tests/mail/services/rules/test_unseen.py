@@ -168,7 +168,7 @@ def test_it_acts_on_mail_that_the_person_labels_before_it_is_judged(
     assert starred(ready) == [invoice]
 
 
-def test_it_leaves_such_mail_alone_where_it_is_archived(ready: Mailbox) -> None:
+def test_it_leaves_archived_mail_alone_that_is_stored_after_the_verdict(ready: Mailbox) -> None:
     invoice = judged_without_the_invoice(ready, labels=("UNREAD",))
     ingest_message(ready.account, ready.gmail, invoice)
     drain()
@@ -176,7 +176,9 @@ def test_it_leaves_such_mail_alone_where_it_is_archived(ready: Mailbox) -> None:
     assert starred(ready) == []
 
 
-def test_it_leaves_such_mail_alone_where_mailroom_suggests_only(ready: Mailbox) -> None:
+def test_it_leaves_mail_stored_after_the_verdict_alone_where_mailroom_suggests_only(
+    ready: Mailbox,
+) -> None:
     invoice = judged_without_the_invoice(ready)
     suggest_only(ready.account)
     ingest_message(ready.account, ready.gmail, invoice)
@@ -184,7 +186,7 @@ def test_it_leaves_such_mail_alone_where_mailroom_suggests_only(ready: Mailbox) 
     assert starred(ready) == []
 
 
-def test_it_leaves_such_mail_to_the_agent_that_it_is_handed_to(
+def test_it_leaves_mail_stored_after_the_verdict_to_the_agent_it_is_handed_to(
     ready: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def to_agent(_: MailAccount, message: Message, *__: object) -> bool:

@@ -51,7 +51,7 @@ def test_mail_stored_while_its_thread_is_judged_is_no_deadlock(mailbox: Mailbox)
 
 
 @pytest.mark.parametrize("by_page", [False, True])
-def test_nor_is_it_where_a_rule_answers(
+def test_mail_stored_while_a_rule_answers_its_thread_is_no_deadlock(
     mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch, by_page: bool
 ) -> None:
     with firm_scope(mailbox.firm):
