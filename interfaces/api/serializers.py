@@ -62,7 +62,7 @@ class NoQuery(QuerySerializer):
 
 
 class TextField(serializers.CharField):
-    """A JSON string, not a number or boolean; as the schema says, its spaces count as well."""
+    """A JSON string, not a number or boolean; its length includes spaces, as the schema says."""
 
     def run_validation(self, data: Any = empty) -> Any:
         """Check the length before the text is trimmed."""

@@ -43,7 +43,7 @@ class Endpoints(LimitView):
     )
     show = show_operation(
         "Show a notification endpoint",
-        "Without its signing key.",
+        "The signing key is not shown.",
         answer=OpenApiResponse(EndpointSerializer, "The endpoint."),
     )
     change = row_operation(
@@ -79,8 +79,8 @@ class Endpoints(LimitView):
     test = row_operation(
         endpoints.send_test,
         "Send a test notification",
-        "Its delivery shows whether it arrived. 409 if the endpoint is disabled. Needs the role "
-        "operator; an endpoint for every firm is only for platform staff.",
+        "The notification's delivery shows whether it arrived. 409 if the endpoint is disabled. "
+        "Needs the role operator; an endpoint for every firm is only for platform staff.",
         answer=_ENDPOINT,
         example=example("Test", reason="It was moved"),
     )
@@ -98,8 +98,8 @@ class Endpoints(LimitView):
 
     @operation(
         "Create a notification endpoint",
-        "Its signing key is generated; read it at `signing-key/`. Needs the role admin; an "
-        "endpoint for every firm is only for platform staff.",
+        "The endpoint's signing key is generated; read the key at `signing-key/`. Needs the role "
+        "admin; an endpoint for every firm is only for platform staff.",
         body=EndpointBody,
         answers={HTTPStatus.CREATED: OpenApiResponse(EndpointSerializer, "The endpoint.")},
         example=example(

@@ -81,7 +81,7 @@ class FirmBody(StrictSerializer):
 
 
 class LinkBody(StrictSerializer):
-    """A job of a chain; what is not given, its type decides."""
+    """A job of a chain; its type decides what is not given."""
 
     job_type = TextField(max_length=100, help_text="The exact type.")
     payload = serializers.DictField(
@@ -132,7 +132,7 @@ class LinkBody(StrictSerializer):
 
 
 class EnqueueBody(LinkBody, FirmBody, OptionalReason):
-    """The job to enqueue; what is not given, its type decides."""
+    """The job to enqueue; its type decides what is not given."""
 
 
 class ChainBody(FirmBody, OptionalReason):

@@ -53,7 +53,7 @@ class AgentScheduleSerializer(TimetableSerializer):
 
 
 class _Settings(TimetableSettings):
-    """What an agent's schedule is made of."""
+    """The settings of an agent schedule."""
 
     name = TextField(max_length=MAX_NAME_LENGTH, required=False)
     account_id = serializers.UUIDField(required=False)
@@ -82,7 +82,7 @@ class CreateAgentScheduleBody(_Settings):
 
 
 class ChangeAgentScheduleBody(_Settings, SwitchBody):
-    """Settings that change; the others stay."""
+    """The settings to change; the others stay as they are."""
 
 
 _WHO = "Only for the mailbox's owner, and for admins who may read the mailbox."

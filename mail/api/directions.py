@@ -48,7 +48,7 @@ class DirectionSerializer(serializers.Serializer[Any]):
 
 
 class _DirectionSettings(ScopedSettings):
-    """What a direction is made of."""
+    """The settings of a direction."""
 
     kind = serializers.ChoiceField(DirectionKind.choices, required=False)
     text = TextField(max_length=MAX_DIRECTION_LENGTH, required=False)
@@ -67,7 +67,7 @@ class CreateDirectionBody(_DirectionSettings):
 
 
 class ChangeDirectionBody(_DirectionSettings, SwitchBody):
-    """Settings that change; the others stay."""
+    """The settings to change; the others stay as they are."""
 
 
 _WHO = "Only for the mailbox's owner, and for admins who may read the mailbox."

@@ -105,7 +105,7 @@ class CreatePreferenceBody(_Settings):
 
 
 class ChangePreferenceBody(_Settings, SwitchBody):
-    """Settings that change; the others stay."""
+    """The settings to change; the others stay as they are."""
 
 
 _PREFERENCE = OpenApiResponse(PreferenceSerializer, "The preferences as they are now.")

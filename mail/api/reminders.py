@@ -79,7 +79,7 @@ class CreateReminderBody(_Settings):
 
 
 class ChangeReminderBody(_Settings, SwitchBody):
-    """Settings that change; the others stay."""
+    """The settings to change; the others stay as they are."""
 
 
 _REMINDER = OpenApiResponse(ReminderSerializer, "The reminder as it is now.")

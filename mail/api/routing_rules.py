@@ -94,7 +94,7 @@ class CreateRoutingRuleBody(_Settings):
 
 
 class ChangeRoutingRuleBody(_Settings, SwitchBody):
-    """Settings that change; the others stay."""
+    """The settings to change; the others stay as they are."""
 
 
 _RULE = OpenApiResponse(RoutingRuleSerializer, "The rule as it is now.")

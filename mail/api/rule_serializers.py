@@ -119,7 +119,7 @@ class CreateRuleBody(_RuleSettings):
 
 
 class ChangeRuleBody(_RuleSettings, SwitchBody):
-    """Settings that change; the others stay."""
+    """The settings to change; the others stay as they are."""
 
 
 class ApplyRuleBody(SwitchBody):

@@ -40,7 +40,7 @@ class PauseSerializer(FirmOrEverySerializer):
 
 
 class RateLimitSerializer(FirmOrEverySerializer):
-    """How often jobs may start that are counted together."""
+    """How often jobs that are counted together may start."""
 
     counted_by = EnumField(
         CountedBy,
