@@ -1,4 +1,4 @@
-"""What every benchmark does around its measuring: a database of its own, and a file of figures."""
+"""What every benchmark needs besides its measurement: an empty database, and a file for figures."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 @contextmanager
 def empty_database() -> Iterator[str]:
-    """Set Django up on an empty database, yield its vendor, and drop it at the end.
+    """Set up Django on an empty database, yield its vendor, and drop the database at the end.
 
-    Without setup_test_environment(): that keeps a copy of every template's context, which doubles
-    the time of a list page and is no part of the product.
+    This does without setup_test_environment(), which keeps a copy of every template's context: that
+    doubles the time of a list page, and does not happen in production.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     import django
@@ -33,7 +33,7 @@ def empty_database() -> Iterator[str]:
 
 
 def keep(benchmark: str, vendor: str, figures: dict[str, Any]) -> str:
-    """Write the figures to var/bench/ as JSON, and return that text."""
+    """Write the figures to var/bench/ as JSON; return the JSON."""
     from django.conf import settings
 
     folder = settings.VAR_DIR / "bench"

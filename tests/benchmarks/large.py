@@ -1,4 +1,4 @@
-"""Fills a PostgreSQL with the rows of a large installation; the server makes them itself."""
+"""Fills PostgreSQL with the rows of a large installation; the server generates them itself."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ AUDIT_ENTRIES = 100_000
 CHUNK = 500_000
 DAYS = 7
 CAUSES = 40
-# Of the waiting jobs one in so many waits for a lock.
+# One in this many of the waiting jobs waits for a lock.
 LOCKED = 10
 
-# A UUIDv7 of the time in `born`, as those that the product makes.
+# A UUIDv7 of the time in `born`, as the product makes them.
 ID = """
 CAST(lpad(to_hex(CAST(extract(epoch FROM born) * 1000 AS bigint)), 12, '0')
   || '7' || substr(md5(salt), 1, 3) || '8' || substr(md5(salt), 4, 15) AS uuid)
@@ -28,7 +28,8 @@ TYPES = "ARRAY['noop', 'sync', 'ingest.gmail', 'classify']"
 CATEGORIES = f"ARRAY[{', '.join(repr(word.value) for word in Category)}]"
 REASONS = f"ARRAY[{', '.join(repr(word.value) for word in DeadReason)}]"
 ERRORS = "ARRAY['ConnectionError', 'mail.errors.MailboxGone', 'ValueError', 'TimeoutError']"
-# The firms' shares differ: the largest has one job in 22, half of them have three in ten.
+# Firms have different shares: the largest has one job in 22, and half of them together three in
+# ten.
 JOB = f"""
 SELECT firms[1 + floor({FIRMS} * power(random(), 2))] AS firm_id,
   ({CATEGORIES})[1 + floor({len(Category)} * random())] AS category,
@@ -86,7 +87,7 @@ SELECT {ID.replace("born", "completed_at")}, firm_id, job_id, 1, category, job_t
   'the mailbox did not answer', lpad(to_hex(CAST(cause AS int)), 16, '0'), '', ''
 FROM dead
 """
-# What settling and its rollups would have kept of these jobs; triggers add up all firms'.
+# What settling and its roll-ups would have stored of these jobs; triggers add up all firms.
 COUNTERS = """
 INSERT INTO {table} (id, firm_id, category, minute, completed, failed, dlq, canceled, wait_ms, run_ms)
 SELECT gen_random_uuid(), firm_id, category, date_trunc('{unit}', completed_at, 'UTC'),
@@ -115,9 +116,9 @@ FROM ({JOB}) AS act
 
 
 def seed_large() -> list[Firm]:
-    """Make 500 firms with 5,000,000 finished, 200,000 waiting and 20,000 dead jobs; return them.
+    """Create 500 firms with 5,000,000 finished, 200,000 waiting and 20,000 dead jobs; return them.
 
-    Beside these stand a week's counters, a user for each firm, and 100,000 entries of the audit log.
+    There are also a week's counters, a user for each firm, and 100,000 entries of the audit log.
     """
     with all_firms("a benchmark's rows"):
         Firm.objects.bulk_create(Firm(name=f"Firm {n}", slug=f"firm-{n}") for n in range(FIRMS))
@@ -132,17 +133,17 @@ def seed_large() -> list[Firm]:
     for minutes, days in ((SHORT_SPAN, 1), (LONG_SPAN, DAYS)):
         _run(f"spans of {minutes} minutes", LATENCIES.format(minutes=minutes, days=days))
     with connection.cursor() as cursor:
-        # As user ids were chosen here.
+        # The sequence has to follow the ids of users that were chosen here.
         cursor.execute(
             "SELECT setval(pg_get_serial_sequence('auth_user', 'id'), (SELECT max(id) FROM auth_user))"
         )
-        # As autovacuum would have, some time after.
+        # Autovacuum would do this some time later.
         cursor.execute("VACUUM ANALYZE")
     return list(Firm.objects.filter(slug__startswith="firm-").order_by("pk"))
 
 
 def _insert(what: str, sql: str, count: int) -> None:
-    """Run the statement for the numbers up to `count`, the oldest first."""
+    """Run the statement for the numbers up to `count`, oldest first."""
     for start in range(1, count + 1, CHUNK):
         end = min(start + CHUNK - 1, count)
         numbers = {"start": start, "end": end, "until": count, "of": count, "users": FIRMS}

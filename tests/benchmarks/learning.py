@@ -1,17 +1,20 @@
-"""What the offline classifier learns from its person: `python -m tests.benchmarks.learning [FOLDER]`.
+"""What the offline classifier learns from its person.
 
-Made-up people, whose mails are those of the sample: dealt to senders, round after round, and judged
-with what the person has done by then, and without. The person corrects half of the wrong verdicts,
-and answers four of five mails that need it. In three worlds: what a mail says is what it wants, each
-sender wanting the same, or anything; and one in which three of ten senders are to the person what
-they are, whatever their mails say. Its prior was trained on the sample too: without learning it is
-right about most of it, so the second world shows the harm, and the others the gain. It shows which
-way the signals push and how far, and is no measurement of people.
+Run by `python -m tests.benchmarks.learning [FOLDER]`.
 
-Real people, where a FOLDER has mail of mailing lists (raw messages, as of the SpamAssassin corpus):
-the busiest writers are the persons, each message of somebody else that they can see is one that they
-answer or not, and the question is whether the answers before foretell it. As a ranking: 0.5 is
-chance.
+Made-up people get the mails of the sample, dealt to senders, in several rounds. Each mail is judged
+with what the person has done by then, and without it. The person corrects half of the wrong
+verdicts, and answers four of five mails that need an answer. There are three worlds: each sender
+wants always the same; each sender wants anything; and as the first, but to three of ten senders the
+person reacts in one way, whatever their mails say. The prior was trained on the sample, too, so
+that without learning it is right about most mails. Therefore the second world shows the harm of
+learning, and the others its gain. The figures say in which direction the signals push, and how far;
+they do not measure people.
+
+Real people are measured if a FOLDER has the mail of mailing lists, as raw messages like those of
+the SpamAssassin corpus. The persons are those who write most. For each message of somebody else
+that a person could see, the question is whether the person's answers before it predict an answer.
+The result is that of a ranking, in which 0.5 is chance.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ from tests.mail.sample.samples import OWNER, expected, inbox
 
 ROUNDS, SENDERS, RUNS = 6, 40, 10
 CORRECTED, ANSWERED = 0.5, 0.8
-# How often a sender's mail is of their own category, and how many are what they are regardless.
+# The share of a sender's mail that is of the sender's own category, and the share of senders whose
+# category counts whatever their mails say.
 WORLDS = {"alike": (1.0, 0.0), "anything": (0.0, 0.0), "own will": (1.0, 0.3)}
 PERSONS, FEWEST_ANSWERS = 20, 10
 TEXT_LIMIT = 200_000
@@ -52,7 +56,7 @@ class Letter:
 
 @dataclass
 class Sender:
-    """A made-up sender, and what came of their mails so far."""
+    """A made-up sender, and what the person did with the sender's mails so far."""
 
     wants: Category
     regardless: bool
@@ -62,13 +66,13 @@ class Sender:
 
     @property
     def history(self) -> SenderHistory:
-        """What the classifier is told."""
+        """Return the history that the classifier gets."""
         return SenderHistory(tuple(self.said), self.answered, self.unanswered)
 
 
 @dataclass
 class Score:
-    """Verdicts of one round."""
+    """The verdicts of one round."""
 
     judged: int = 0
     right: int = 0
@@ -96,7 +100,7 @@ def letters() -> list[Letter]:
 
 
 def play(world: str, seed: int, pool: list[Letter], *, learns: bool) -> list[Score]:
-    """Play one world to its end; return the scores of its rounds."""
+    """Play one world to its end; return the score of each round."""
     alike, regardless = WORLDS[world]
     rng = Random(seed)
     by_category: dict[Category, list[Letter]] = defaultdict(list)
@@ -119,7 +123,7 @@ def play(world: str, seed: int, pool: list[Letter], *, learns: bool) -> list[Sco
 
 
 def _react(sender: Sender, accepted: tuple[Category, ...], verdict: Category, rng: Random) -> None:
-    """Let the person correct and answer; both draws are made whatever the verdict is."""
+    """Let the person correct and answer; both numbers are drawn, whatever the verdict is."""
     corrects, answers = rng.random() < CORRECTED, rng.random() < ANSWERED
     if verdict not in accepted and corrects:
         sender.said.append(accepted[0])
@@ -190,9 +194,10 @@ def _post(raw: bytes) -> Post | None:
 
 
 def foretold(all_posts: list[Post]) -> list[tuple[str, int, int, float, float]]:
-    """Return by person: messages, answers, and how well each of two rankings foretells an answer.
+    """Return for each person: messages, answers, and how well two rankings predict an answer.
 
-    The history's, and that of the sender's number of messages, which knows no answers.
+    One is that of the history, the other that of how many messages the sender has sent, which does
+    not know any answers.
     """
     by_id = {post.id: post for post in all_posts}
     answered: dict[str, set[str]] = defaultdict(set)
@@ -232,7 +237,7 @@ def _of_person(seen: list[Post], answered: set[str]) -> tuple[int, int, float, f
 
 
 def _area(ranked: list[tuple[float, bool]]) -> float:
-    """Return how often an answered message ranks above one that is not; ties count half."""
+    """Return how often an answered message ranks above an unanswered one; ties count half."""
     yes = sorted(score for score, is_answered in ranked if is_answered)
     no = sorted(score for score, is_answered in ranked if not is_answered)
     if not yes or not no:
@@ -242,7 +247,7 @@ def _area(ranked: list[tuple[float, bool]]) -> float:
 
 
 def real(folder: Path) -> list[str]:
-    """Return the table of the real writers, who are numbered, not named."""
+    """Return the table of the real people, who have numbers instead of names."""
     rows = foretold(posts(folder))
     lines = ["", "real writers   messages  answered   history   number of messages"]
     for number, (_, messages, answers, history, volume) in enumerate(rows, 1):

@@ -1,10 +1,11 @@
-"""What a mail costs, from Gmail to its label: `python -m tests.benchmarks.mail`.
+"""The cost of a mail, from Gmail to its label: `python -m tests.benchmarks.mail`.
 
-Twenty mailboxes lie in a simulator that another process serves over HTTP; one worker of three
-threads syncs, ingests, classifies and labels. First what is there when they are connected (bulk),
-then mail that arrives in one after the other (one by one), and answers to it, which move the label of
-their conversation. Attachments are read apart, and the figures of that are of one document. Processor time is the worker's alone; queries are all statements of
-the worker, the queue's included, without BEGIN and COMMIT.
+Twenty mailboxes are in a simulator that another process serves over HTTP; one worker of three
+threads syncs, ingests, classifies and labels. Measured are the mails that are there when the
+mailboxes are connected (bulk), then mails that arrive in one mailbox after the other (one by one),
+and answers to them, which move the label of their conversation. Attachments are read separately,
+and the figures for that are per document. Processor time is the worker's only. Queries are all
+statements of the worker, with those of the queue, without BEGIN and COMMIT.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ _IDS = re.compile(rb"<([^<>\s@]+)@", re.MULTILINE)
 
 
 class Meter:
-    """Counts the process's queries and its requests to Gmail."""
+    """Counts the queries of this process and its requests to Gmail."""
 
     def __init__(self) -> None:
         self.queries = 0
         self.methods: Counter[str] = Counter()
 
     def install(self) -> None:
-        """Count from now on, in every thread."""
+        """Start to count, in every thread."""
         from django.db import connection
         from django.db.backends.signals import connection_created
 
@@ -72,7 +73,7 @@ class Meter:
             return execute(*args)
 
         def watch(*, connection: Any, **_: Any) -> None:
-            # A connection that is opened anew keeps its wrappers.
+            # A connection that is opened again keeps its wrappers.
             if count_query not in connection.execute_wrappers:
                 connection.execute_wrappers.append(count_query)
 
@@ -116,7 +117,7 @@ def main() -> int:
 
 @contextmanager
 def served(store: Path) -> Iterator[None]:
-    """Serve the simulator from a process of its own, and let the product take it for Google."""
+    """Serve the simulator from another process, and let the product use it in place of Google."""
     from django.conf import settings
 
     command = [sys.executable, "manage.py", "gmail_simulator", "--port", "0", "--json"]
@@ -132,7 +133,7 @@ def served(store: Path) -> Iterator[None]:
 
 
 def measure(store: Path) -> dict[str, Any]:
-    """Return the cost of a mail in bulk and one by one."""
+    """Return the cost of a mail in bulk, and one by one."""
     from mail.gmail.simulator.api import GmailSimulator
     from mail.services.queueing import request_backfill, request_sync
     from mail.services.syncing.labels import ensure_own_labels
@@ -171,7 +172,7 @@ def measure(store: Path) -> dict[str, Any]:
 
 
 def open_mailbox(simulator: GmailSimulator, address: str, firm_slug: str) -> MailAccount:
-    """Connect a mailbox of the simulator's; its firm is made if need be."""
+    """Connect a mailbox of the simulator; create its firm if there is none."""
     from mail.gmail.oauth import AccessToken, Grant
     from mail.services.mailboxes.accounts import open_account
     from mail.services.mailboxes.credentials import store_grant
@@ -203,7 +204,7 @@ def sample_letters() -> list[bytes]:
 
 
 def with_other_ids(raw: bytes, copy: int) -> bytes:
-    """Return the letter with other message ids: the copies of a conversation are one of their own."""
+    """Return the letter with other message ids, so that copies form conversations of their own."""
     head, separator, body = raw.partition(b"\n\n")
     if b"\r\n\r\n" in raw[: len(head) + 2]:
         head, separator, body = raw.partition(b"\r\n\r\n")
@@ -215,7 +216,7 @@ def _receive(simulator: GmailSimulator, account: MailAccount, raw: bytes, at: da
 
 
 def _drain_echo(meter: Meter, accounts: list[MailAccount]) -> None:
-    """Read the history of our own label writes, which is no mail's cost."""
+    """Read the history of the product's own label changes, which is not part of a mail's cost."""
     from mail.services.queueing import request_sync
     from tenants.scope import firm_scope
 
@@ -226,7 +227,7 @@ def _drain_echo(meter: Meter, accounts: list[MailAccount]) -> None:
 
 
 def _run_documents(meter: Meter) -> dict[str, float]:
-    """Let a worker read the attachments that wait; return what that took for each."""
+    """Let a worker read the waiting attachments; return the cost of each."""
     from mail.models import Document, DocumentStatus
     from tenants.scope import all_firms
 
@@ -237,7 +238,7 @@ def _run_documents(meter: Meter) -> dict[str, float]:
 
 
 def _run(meter: Meter, mails: int, *, documents: bool = False) -> dict[str, float]:
-    """Let a worker do all jobs that are about documents, or all others; return what each mail took."""
+    """Let a worker do all jobs about documents, or all others; return the cost of each mail."""
     from jobs.registry import all_types
     from mail.services.documents.documents import EXTRACT_TYPE, FETCH_TYPE, SCAN_TYPE
     from tests.support.worker_loop import worker_loop

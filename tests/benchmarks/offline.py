@@ -1,11 +1,13 @@
-"""How good the offline classifier is on real mail: `python -m tests.benchmarks.offline --data FOLDER`.
+"""How good the offline classifier is on real mail.
 
-FOLDER holds the unpacked mail for development (see docs/adr/011): third parties' mail, which is not
-in the repository. Each folder is judged by a prior that was trained on the others and on our own
-sample mailbox, beside the rule of two lines and the answer that everything is for information.
-`--write` trains the prior on all of it and writes it to mail/llm/prior.py.
+Run by `python -m tests.benchmarks.offline --data FOLDER`. FOLDER has the unpacked mail for
+development (see docs/adr/011), which is third parties' mail and not in the repository. The mail of
+each folder is judged by a prior that was trained on the other folders and on the sample mailbox.
+The same mail is judged by the rule of two lines, and by the answer that everything is for
+information. `--write` trains the prior on all mail and writes it to mail/llm/prior.py.
 
-How sure the prior is, is set by two numbers that are fitted on the answers for the held-out folders.
+Two numbers, which are fitted on the answers for the held-out folders, determine how sure the prior
+is.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from tests.mail.sample.samples import OWNER, expected, inbox
 
 PULL = 10.0
 UNREAD_WEIGHT = 0.3
-# Mail of the kind that people get today, of which there is little; lists' debates are no such mail.
+# There is little mail of the kind that people get today; debates on mailing lists are not of it.
 WRITTEN_WEIGHT = 3.0
 COPY_WEIGHT = 0.3
 REPLY, FYI = Category.NEEDS_RESPONSE, Category.FYI
@@ -44,7 +46,7 @@ BINS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.01)
 
 @dataclass(frozen=True)
 class Lesson:
-    """A mail to learn from: of which folder, whether it needs an answer, and how much it counts."""
+    """A mail to learn from: its folder, whether it needs an answer, and how much it counts."""
 
     folder: str
     example: Example
@@ -52,7 +54,7 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Answer:
-    """A verdict on a labelled mail; None: nothing is labelled."""
+    """The verdict on a labelled mail; None if the classifier labels nothing."""
 
     mail: Mail
     label: Category
@@ -61,10 +63,10 @@ class Answer:
 
 
 def lessons(data: Path, read_mails: Sequence[tuple[Mail, Category]]) -> list[Lesson]:
-    """Return what there is to learn from: machines teach nothing, they never need an answer.
+    """Return the mails to learn from, without those of machines, which never need an answer.
 
-    Nobody read the other advertisements and newsletters; that of these folders nothing needs an
-    answer counts for less.
+    Nobody has read the other advertisements and newsletters. They count less, as mail that needs no
+    answer.
     """
     known = {mail.id for mail, _ in read_mails}
     found = [
@@ -96,7 +98,7 @@ def _weight(mail: Mail) -> float:
 def held_out(
     read_mails: Sequence[tuple[Mail, Category]], taught: Sequence[Lesson]
 ) -> tuple[dict[str, Prior], tuple[float, float]]:
-    """Return the prior of each folder, trained on the others, and how sure they may be."""
+    """Return each folder's prior, trained on the others, and the two numbers of their sureness."""
     folders = sorted({mail.folder for mail, _ in read_mails})
     priors = {
         folder: fit([one.example for one in taught if one.folder != folder], PULL)
@@ -105,7 +107,7 @@ def held_out(
     odds, wanted = [], []
     for mail, label in read_mails:
         context = mail.context
-        # Nobody gets lists' debates as direct mail: how sure it may be is told from the others.
+        # Nobody gets the debates of a list as direct mail, so they do not count for the sureness.
         if automated_signal(context.sender, context.headers) is None and not mail.is_copy:
             odds.append(priors[mail.folder].odds(features(context, read(context))))
             wanted.append(label is REPLY)
@@ -114,7 +116,7 @@ def held_out(
 
 
 def two_lines(mail: MailContext) -> Category:
-    """Judge by the rule of two lines."""
+    """Judge a mail by the rule of two lines."""
     if automated_signal(mail.sender, mail.headers) is not None:
         return FYI
     return REPLY if {one.key for one in mail.to} & mail.own_addresses else FYI
@@ -131,7 +133,7 @@ def judge(read_mails: Sequence[tuple[Mail, Category]], priors: dict[str, Prior])
 
 
 def table(answers: Sequence[Answer], group: Callable[[Mail], str]) -> list[str]:
-    """Return a line for each group, and for all, of a way to judge."""
+    """Return the table of a way to judge: a line for each group, and one for all."""
     groups: dict[str, list[Answer]] = defaultdict(list)
     for one in answers:
         groups[group(one.mail)].append(one)
@@ -161,7 +163,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def reliability(answers: Sequence[Answer]) -> list[str]:
-    """Return how often the classifier is right where it says how sure it is."""
+    """Return how often the classifier is right, for each range of how sure it says it is."""
     lines = [f"{'says':<14}{'mails':>7}{'mean':>8}{'right':>8}"]
     for low, high in pairwise(BINS):
         found = [one for one in answers if low <= one.confidence < high]
@@ -176,7 +178,7 @@ def reliability(answers: Sequence[Answer]) -> list[str]:
 
 
 def report(answers: Sequence[Answer]) -> list[str]:
-    """Return the tables."""
+    """Return all tables."""
     head = (
         f"{'held out':<22}{'mails':>6}{'wanted':>8}{'claimed':>9}{'precision':>11}{'recall':>8}"
         f"{'open':>6}{'accuracy':>10}{'two lines':>11}{'all fyi':>9}"
@@ -195,7 +197,7 @@ def report(answers: Sequence[Answer]) -> list[str]:
 
 
 def crowds(data: Path, priors: dict[str, Prior]) -> list[str]:
-    """Return how many of whole folders would be answered that nobody answers: drafts are of these."""
+    """Return how many mails of kinds that nobody answers would get a draft."""
     judged: Counter[str] = Counter()
     claimed: Counter[str] = Counter()
     for mail_id in ids(data):
@@ -212,7 +214,7 @@ def crowds(data: Path, priors: dict[str, Prior]) -> list[str]:
 
 
 def write(prior_: Prior) -> None:
-    """Write the prior where the classifier reads it."""
+    """Write the prior to the file from which the classifier reads it."""
     path = Path(str(prior.__file__))
     head = path.read_text(encoding="utf-8").partition("BIAS: Final")[0]
     rows = "".join(f'    "{name}": {weight:.3f},\n' for name, weight in prior_.weights.items())
@@ -224,7 +226,7 @@ def write(prior_: Prior) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the tables; return 0, also where there is no mail."""
+    """Print the tables; return 0, even if there is no mail."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.offline")
     parser.add_argument("--data", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--write", action="store_true", help="train on all, and write the prior")

@@ -1,8 +1,8 @@
-"""The mail that the offline classifier is measured on: files become mails with an addressee.
+"""The mail with which the offline classifier is measured: files become mails with an addressee.
 
-Most is third parties' and stays outside the repository; an id names a file of it. The rest was
-written for this and lies in written_mail/. The labels beside this module say what its addressee would
-want of it (see offline_labels.md).
+Most of the mail is third parties' and stays outside the repository; an id names one file of it. The
+rest was written for this purpose and is in written_mail/. The labels beside this module say what
+the addressee would want of each mail (see offline_labels.md).
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ _FOOTER_CHARS: Final = 800
 
 @dataclass(frozen=True)
 class Mail:
-    """A mail of a folder, as the mailbox of its addressee has it."""
+    """A mail of a folder, as it is in its addressee's mailbox."""
 
     id: str
     context: MailContext
 
     @property
     def is_copy(self) -> bool:
-        """Whether it is a list's message without what the list added."""
+        """Whether the mail is a list's message without what the list added."""
         return self.id.endswith(COPY)
 
     @property
     def is_written(self) -> bool:
-        """Whether it was written to be judged."""
+        """Whether the mail was written for this purpose."""
         return self.id.startswith(_WRITTEN_FOLDER)
 
     @property
     def folder(self) -> str:
-        """The folder it lies in: what is held out together."""
+        """The folder of the mail; the mails of a folder are held out together."""
         return self.id.partition("/")[0]
 
 
 def ids(data: Path) -> list[str]:
-    """Return the ids of all files of mail."""
+    """Return the ids of all mails."""
     found = []
     for folder, path in _FOLDERS.items():
         root = data / path
@@ -82,7 +82,7 @@ def ids(data: Path) -> list[str]:
 
 
 def load(data: Path, mail_id: str) -> Mail:
-    """Read a mail by its id."""
+    """Read the mail with this id."""
     folder, _, name = mail_id.removesuffix(COPY).partition("/")
     if folder.startswith(_WRITTEN_FOLDER):
         raw = _written(folder.removeprefix(_WRITTEN_FOLDER))[int(name) - 1]
@@ -99,7 +99,7 @@ def load(data: Path, mail_id: str) -> Mail:
 
 @cache
 def _written(box: str) -> list[bytes]:
-    """Return the mails of a box in their order; their ids are their places from 1."""
+    """Return the mails of a box in their order; their ids are their positions, from 1."""
     return [bytes(one) for one in mailbox.mbox(WRITTEN / f"{box}.mbox", create=False)]
 
 
@@ -119,7 +119,7 @@ def labels() -> dict[str, Category]:
 
 
 def _wrapped(text: bytes, folder: str, *, html: bool) -> bytes:
-    """Make a mail of a text without headers: from a person to the reader alone."""
+    """Make a mail of a text without headers, from a person to the reader only."""
     subject = {"crisp": "Fwd: ", "github": "Re: "}.get(folder, "")
     answers = "In-Reply-To: <1@mailbox.example>\r\n" if folder == "github" else ""
     head = (
@@ -131,7 +131,7 @@ def _wrapped(text: bytes, folder: str, *, html: bool) -> bytes:
 
 
 def _direct_copy(mail: ParsedMail) -> ParsedMail:
-    """Take away what the mailing list added."""
+    """Remove what the mailing list added."""
     pairs = tuple(one for one in mail.headers if not _LIST_HEADERS.fullmatch(one[0]))
     text = mail.text
     footers = [one.start() for one in _LIST_FOOTER.finditer(text)]
@@ -141,7 +141,7 @@ def _direct_copy(mail: ParsedMail) -> ParsedMail:
 
 
 def _addressee(mail: ParsedMail, *, person_only: bool) -> frozenset[str]:
-    """Return the addresses of whose mailbox it is: where it was delivered, else the first named."""
+    """Return the addresses of the mailbox: where the mail was delivered, else the first named."""
     named = [one.key for one in (*mail.to, *mail.cc) if one.key not in {"", mail.sender.key}]
     if not person_only:
         for header in ("Delivered-To", "X-Original-To", "Envelope-To"):

@@ -1,7 +1,7 @@
-"""Fits the offline classifier's prior: a logistic regression whose signs are laid down.
+"""Fits the prior of the offline classifier: a logistic regression with prescribed signs.
 
-Few mails that need an answer are labelled, so each feature may only push the way it must, and all are
-drawn to nothing. Plain Python: some seconds a fit.
+Only few labelled mails need an answer, so each feature may push in one direction only, and all
+weights are pulled to 0. In plain Python, a fit takes some seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Example:
 
 
 def fit(examples: Sequence[Example], pull: float) -> Prior:
-    """Return the prior that fits best where every weight is pulled to 0 this strongly."""
+    """Return the prior that fits best if every weight is pulled to 0 with this strength."""
     means = [_mean([one.facts[name] for one in examples]) for name in NAMES]
     spreads = [
         sqrt(_mean([(one.facts[name] - mean) ** 2 for one in examples])) or 1.0
@@ -52,7 +52,7 @@ def fit(examples: Sequence[Example], pull: float) -> Prior:
 
 
 def calibrate(odds: Sequence[float], wanted: Sequence[bool]) -> tuple[float, float]:
-    """Return the slope and the shift with which these log odds say how often it is so."""
+    """Return slope and shift that turn these log odds into how often an answer is wanted."""
     slope, shift = 1.0, 0.0
     for _ in range(2000):
         errors = [
@@ -73,7 +73,7 @@ def _descend(rows: list[list[float]], examples: Sequence[Example], pull: float) 
     """Descend along the gradient with momentum; a weight of the wrong sign is set to 0."""
     size = len(NAMES) + 1
     signs = [1 if name in RAISING else -1 for name in NAMES] + [0]
-    # No curvature is larger: the trace bounds it.
+    # The trace is an upper bound of the curvature.
     steepest = max(
         sum(
             one.weight * abs(row[place]) * sum(map(abs, row))

@@ -22,7 +22,7 @@ BOUND_MS = {"postgresql": 300, "sqlite": 500}
 
 
 def main() -> int:
-    """Measure and print; return 1 where a page takes longer than its bound."""
+    """Measure and print; return 1 if the 95th percentile of a page is above the bound."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[2])
     parser.add_argument("--size", choices=("small", "full"), default="small")
     full = parser.parse_args().size == "full"
@@ -41,7 +41,7 @@ def _seed(*, full: bool) -> list[Any]:
 
 
 def measure(firms: list[Any]) -> list[dict[str, Any]]:
-    """Ask for every page; the operator is one of the first firm."""
+    """Ask for every page as staff and as an operator of the first firm."""
     from django.contrib.auth import get_user_model
     from django.test import Client
 
@@ -83,7 +83,7 @@ def _admin_lists() -> list[str]:
 
 
 def _rest_lists() -> list[str]:
-    """Return the addresses that name no row and answer a GET."""
+    """Return the URLs that name no row and answer a GET."""
     import jobs.api.urls
     import mail.api.urls
 

@@ -1,6 +1,7 @@
 """The queue by itself: `python -m tests.benchmarks.queue` runs `bench_queue` for each scenario.
 
-Each on an empty database; prints the tables and keeps the figures as JSON under var/bench/.
+Each scenario runs on an empty database. Prints the tables, and keeps the figures as JSON under
+var/bench/.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from tests.benchmarks.harness import empty_database, keep
 
-# What to measure, in the size that shows something. Those with a raw loop take turns with it.
+# Each scenario is large enough to show something. Those with a raw loop alternate with that.
 RUNS = (
     ("drain", "--jobs", "100000", "--rounds", "3"),
     ("drain", "--jobs", "100000", "--processes", "2", "--rounds", "3"),

@@ -1,7 +1,8 @@
-"""Search over 100,000 messages: `python -m tests.benchmarks.search`.
+"""Search among 100,000 messages: `python -m tests.benchmarks.search`.
 
-Made-up mail of one firm in ten shared mailboxes, beside another firm's. Words are as frequent as in a
-language: the most frequent is in nearly every message. Asked over REST and in the admin, as a member.
+The mail of one firm is made up, in ten shared mailboxes; another firm has mail, too. Words are as
+frequent as in a language: the most frequent one is in nearly every message. A member searches over
+REST and in the admin.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ BOUND_MS = 200
 MESSAGES, OTHERS, MAILBOXES, CHUNK = 100_000, 10_000, 10, 2_000
 WORDS_EACH = 60
 ROUNDS = 15
-# A word, by its place among the most frequent, or the beginning of one.
+# The words of each search, by rank of frequency, or the beginning of a word.
 SEARCHES = {
     "a word in nearly every message": [0],
     "a word in one of a hundred": [900],
@@ -35,7 +36,7 @@ SYLLABLES = [first + second for first in "bdfgklmnprstvz" for second in "aeiou"]
 
 
 def main() -> int:
-    """Measure and print; return 1 where a search takes longer than the bound."""
+    """Measure and print; return 1 if the median of a search is above the bound."""
     with empty_database() as vendor:
         words = _words()
         results = _measure(words, _seed(words))
@@ -74,7 +75,7 @@ def _seed(words: list[str]) -> Firm:
 
 
 def _receive(firm: Firm, count: int, text: Any) -> None:
-    """Store so many messages of the firm with their words, newest last."""
+    """Store `count` messages of the firm with their words, newest last."""
     from mail.models import MailThread, Message
     from mail.services.documents.index import index_messages
     from tenants.scope import firm_scope

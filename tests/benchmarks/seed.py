@@ -1,4 +1,4 @@
-"""Fills a database with jobs of every kind, by the table full."""
+"""Fills a database with jobs of every kind, written straight to the tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ERRORS = ("ConnectionError", "mail.errors.MailboxGone", "ValueError", "TimeoutEr
 
 
 def seed(*, finished: int, waiting: int, dead: int, minutes: int = 120) -> list[Firm]:
-    """Create that many jobs over twenty firms, with history and counters; return the firms."""
+    """Create that many jobs of twenty firms, with history and counters; return the firms."""
     rng = Random(1)
     now = datetime.now(UTC)
     firms = [Firm.objects.create(name=f"Firm {n}", slug=f"firm-{n}") for n in range(FIRMS)]

@@ -1,9 +1,11 @@
-"""Whether a mailbox that Gmail refuses slows another of its firm: `python -m tests.benchmarks.sick_mailbox`.
+"""Whether a mailbox that Gmail refuses slows down another one of its firm.
 
-Two mailboxes of one firm, one worker of four threads. Sixty messages arrive in the healthy one while
-the other has nothing to do (idle), or a hundred messages to be read and answers each request with 401,
-429 or 503, or never. By turns, with a new firm for each run; what is printed are the medians of the
-seconds until all sixty are judged. `--rounds` says how often, `--seconds` how long the other has been sick by then.
+Run by `python -m tests.benchmarks.sick_mailbox`. There are two mailboxes of one firm, and one
+worker of four threads. Sixty messages arrive in the healthy mailbox. Meanwhile the other one has
+nothing to do (idle), or a hundred messages to be read, for which Gmail answers each request with
+401, 429 or 503, or not at all. The states take turns, with a new firm for each run. Prints the
+median of the seconds until all sixty messages are judged. `--rounds` says how often each state
+runs, `--seconds` for how long the other mailbox has been refused by then.
 """
 
 from __future__ import annotations
@@ -30,19 +32,19 @@ if TYPE_CHECKING:
 
 SICK, HEALTHY = 100, 60
 STATES = ("idle", "401", "429", "503", "silent")
-# Longer than the product waits for an answer, so that it is the product that gives up.
+# Longer than the product waits for an answer, so that the product gives up first.
 NEVER_SECONDS = 3600
 
 
 class Silence:
-    """Requests of these mailboxes get no answer until the client gives up."""
+    """Lets requests for these mailboxes wait until the client gives up."""
 
     def __init__(self) -> None:
         self._bearers: set[str] = set()
         self._ended = threading.Event()
 
     def install(self) -> None:
-        """Come between the client and the network."""
+        """Intercept the client's requests."""
         from mail.gmail.send_once import SendOnceHttp
 
         request = SendOnceHttp.request
@@ -58,7 +60,7 @@ class Silence:
 
     @contextmanager
     def over(self, token: str) -> Iterator[None]:
-        """Let the bearer of this token wait in vain."""
+        """Let requests with this token wait without an answer inside the block."""
         self._ended.clear()
         self._bearers.add(f"Bearer {token}")
         try:
@@ -122,7 +124,7 @@ def _run(
 
 
 def _stop_firm(account: MailAccount) -> None:
-    """Let nothing of the firm run any more: what is left would take time from the next run."""
+    """Stop all jobs of the firm, because those that are left would take time from the next run."""
     from tenants.models import Firm
 
     Firm.objects.filter(pk=account.firm_id).update(active=False)
@@ -154,7 +156,7 @@ def _let_arrive(
 
 
 def _until_judged(account: MailAccount, messages: int) -> None:
-    """Wait until every message is stored and the newest of each conversation is judged."""
+    """Wait until every message is stored, and the newest of each conversation is judged."""
     from mail.models import MailThread, Message
     from tenants.scope import firm_scope
 

@@ -1,6 +1,6 @@
 """`ctx.transaction()` beside a bare transaction: `python -m tests.benchmarks.transactions`.
 
-Four threads each write two rows and commit. The bare loop does nothing else; of a worker's jobs the
+Four threads each write two rows and commit. The bare loop does only that; with a worker's jobs, the
 same transaction completes the job.
 """
 
@@ -40,7 +40,7 @@ def _rate(work: Callable[[], object]) -> float:
 
 
 def _prepared() -> tuple[Callable[[], object], Callable[[], object]]:
-    """Make the table and the job type; return both ways to write `JOBS` times."""
+    """Create the table and the job type; return both ways to write `JOBS` times."""
     from django.db import connection, transaction
 
     from jobs.execution.context import JobContext
@@ -56,7 +56,7 @@ def _prepared() -> tuple[Callable[[], object], Callable[[], object]]:
             cursor.execute("INSERT INTO bench_row VALUES (%s, 0)", [number])
 
     def write() -> None:
-        # In order: two threads cannot deadlock.
+        # The rows are locked in order, so that two threads cannot deadlock.
         with connection.cursor() as cursor:
             for number in sorted(random.sample(range(ROWS), 2)):
                 cursor.execute("UPDATE bench_row SET n = n + 1 WHERE id = %s", [number])

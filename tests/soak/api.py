@@ -1,8 +1,8 @@
-"""Asks the API for anything its schema allows, many times: `python -m tests.soak.api`.
+"""Sends requests that the schema of the API allows, many times: `python -m tests.soak.api`.
 
-Every role makes that many requests on a test database, and so do platform staff; each is met by the
-same rows: what a request changed is rolled back after it. A 5xx or an answer that the schema lacks
-is reported with what brought it, and makes the exit code 1.
+Every role sends that many requests to a test database, and so do platform staff. Each request is
+rolled back, so that the next one finds the same rows. A 5xx, or an answer that the schema does not
+have, is reported with its request, and makes the exit code 1.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from tests.support.fuzzing import Targets
 
 REQUESTS = 20_000
-# Requests to one operation before the next has its turn.
+# How many requests go to one operation before the next operation has its turn.
 TURN = 20
 
 
 @dataclass
 class Report:
-    """What came of one role's requests."""
+    """The result of one role's requests."""
 
     role: Role | None
     answers: Counter[int] = field(default_factory=Counter)
@@ -43,7 +43,7 @@ class Report:
 
     @property
     def requests(self) -> int:
-        """How many requests there were."""
+        """How many requests the role has sent."""
         return self.answers.total()
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Report:
 
 
 def main() -> int:
-    """Run; return 0 when every answer was one the schema names."""
+    """Run; return 0 if every answer was one that the schema has."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak.api")
     parser.add_argument("--requests", type=int, default=REQUESTS, help="made as each role")
     wanted: int = parser.parse_args().requests
@@ -61,7 +61,7 @@ def main() -> int:
     import django
 
     django.setup()
-    # A refusal is what most requests are for.
+    # Most requests are refused, and each refusal would be logged.
     logging.disable(logging.CRITICAL)
     from django.test.utils import setup_databases, setup_test_environment, teardown_databases
 
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def _ask_as(role: Role | None, wanted: int) -> int:
-    """Make the requests, all in one transaction that leaves nothing; print, and return 0 or 1."""
+    """Send the requests in a transaction that is rolled back; print the result, return 0 or 1."""
     from django.db import transaction
 
     from tests.factories.tenants import FirmFactory
@@ -92,7 +92,7 @@ def _ask_as(role: Role | None, wanted: int) -> int:
         fill(FirmFactory(name="Globex", slug="globex"))
         user, key = issued(rows.firm, role)
         targets = targets_of(rows, user)
-        # Err where the schema itself cannot be read: it has no ok().
+        # A result without `ok()` would be an error of the schema itself.
         operations = [cast("Ok[Any]", result).ok() for result in schema.get_all_operations()]
         for operation in cycle(operations):
             if report.requests >= wanted:
@@ -106,7 +106,7 @@ def _ask_as(role: Role | None, wanted: int) -> int:
 
 
 def _ask(operation: Any, report: Report, targets: Targets, key: str, count: int) -> None:
-    """Make up to `count` different requests to one operation."""
+    """Send up to `count` different requests to one operation."""
 
     @settings(
         max_examples=count,
@@ -119,14 +119,14 @@ def _ask(operation: Any, report: Report, targets: Targets, key: str, count: int)
     def ask(case: Case[Any]) -> None:
         _ask_once(case, report, targets, key)
 
-    # What schemathesis keeps between cases changes what it makes up: then the rest of the turn is
-    # left out. What was answered is in the report.
+    # Data that schemathesis keeps between cases changes what it generates. It then raises this
+    # error, and the rest of the turn is left out; the answers so far are in the report.
     with suppress(FlakyStrategyDefinition):
         ask()
 
 
 def _ask_once(case: Case[Any], report: Report, targets: Targets, key: str) -> None:
-    """Make one request, note what came of it, and undo what it did."""
+    """Send one request, note the answer, and undo what the request did."""
     from schemathesis.core.failures import FailureGroup
 
     from tests.support.fuzzing import NOT_HELD, aim, undone

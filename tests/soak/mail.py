@@ -1,8 +1,9 @@
 """Mirrors mailboxes through long random histories: `python -m tests.soak.mail`.
 
-Arrivals, label changes, deletions, lost history, notifications lost, repeated and out of order, API
-faults, quota and deaths; every hundred operations the store must equal the mailbox. A seed that
-fails is printed with its last steps: `--seed` plays it again. Ends with exit code 1 then.
+Mail arrives, labels change, mail is deleted, histories and notifications are lost, notifications
+come twice or out of order, the API fails, quotas are used up, processes die. Every hundred
+operations the store must equal the mailbox. For a seed that fails, the last steps are printed, and
+the exit code is 1; `--seed` plays that seed again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ STEPS_SHOWN = 30
 
 
 def main() -> int:
-    """Run; return 0 when the store equalled the mailbox at every check."""
+    """Run; return 0 if the store equalled the mailbox at every check."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak.mail")
     parser.add_argument("--operations", type=int, default=OPERATIONS)
     parser.add_argument("--seed", type=int, help="play this history alone")
@@ -56,7 +57,7 @@ def _plays(seed: int, count: int, folder: Path) -> bool:
     from tests.mail.mail_kit import Mailbox
     from tests.mail.mirror_machine import World, random_step
 
-    # A few messages a page, so that listings have several.
+    # Pages are small, so that listings have several.
     sync.PAGE_SIZE = 7
     random = Random(seed)
     store = folder / f"{seed}.sqlite3"
@@ -72,7 +73,7 @@ def _plays(seed: int, count: int, folder: Path) -> bool:
                 if number % OPERATIONS_A_CHECK == 0 or number == count:
                     world.settle()
                     world.check()
-        except Exception as error:  # noqa: BLE001 - whatever it was, the seed is what counts
+        except Exception as error:  # noqa: BLE001 - any error is reported with the seed
             _write(f"seed {seed}, step {len(steps)}: {type(error).__name__}: {error}"[:4000])
             _write("\n".join(map(str, steps[-STEPS_SHOWN:])))
             return False

@@ -1,9 +1,9 @@
-"""Works under load for long, with a kill a minute: `python -m tests.soak.queue`.
+"""Works under load for a long time, with a kill per minute: `python -m tests.soak.queue`.
 
-Jobs of many firms come in all the while, some with lock keys, some for later; each minute one of
-the workers is killed. The first worker is spared: whatever grows, grows in it. Prints connections,
-threads, memory and backlog minute by minute, and ends with exit code 1 if one of these has grown or
-a job was lost. Keeps the figures as JSON under var/bench/.
+Jobs of many firms are enqueued all the time, some with lock keys, some for later; each minute one
+of the workers is killed. The first worker is spared, so that anything that grows can be seen in it.
+Prints connections, threads, memory, files and backlog every minute. The exit code is 1 if any of
+these but the backlog has grown, or a job was lost. Keeps the figures as JSON under var/bench/.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ FIRMS = 20
 JOBS_PER_SECOND = 200
 LEASE_SECONDS = 10
 SAMPLE_SECONDS = 60.0
-# How much more of anything the last third may show than the first: noise, no growth.
+# How much larger than in the first third a figure may be in the last; less is noise, not growth.
 TOLERANCE = 1.15
 DRAIN_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What was seen at one moment; memory and files are those of the worker that is spared."""
+    """The figures at one moment; threads, memory and files are those of the spared worker."""
 
     minute: int
     connections: int
@@ -49,7 +49,7 @@ class Sample:
 
 
 def main() -> int:
-    """Run; return 0 when nothing grew and every job was completed."""
+    """Run; return 0 if nothing grew and every job was completed."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak.queue")
     parser.add_argument("--minutes", type=int, default=MINUTES)
     minutes: int = parser.parse_args().minutes
@@ -90,7 +90,7 @@ def _soak(minutes: int) -> tuple[list[Sample], int, int]:
 
 @contextmanager
 def _workers() -> Iterator[psutil.Process]:
-    """Start workers under their parent, as people do, and stop them at the end."""
+    """Start workers under a supervisor, as in production, and stop them at the end."""
     from tests.support.databases import database_url
 
     environment = {
@@ -114,7 +114,7 @@ def _workers() -> Iterator[psutil.Process]:
 
 
 def _children(parent: psutil.Process) -> list[psutil.Process]:
-    """Return the processes that work; the other child of the parent is its sidecar."""
+    """Return the worker processes; the supervisor's other child is its sidecar."""
     from jobs.models import Worker
 
     pids = set(Worker.objects.values_list("pid", flat=True))
@@ -123,7 +123,7 @@ def _children(parent: psutil.Process) -> list[psutil.Process]:
 
 
 def _add(firms: Sequence[int], rng: Random) -> int:
-    """Store what comes in within a second."""
+    """Store the jobs that come within a second."""
     from jobs.engine.enqueue import enqueue_for_firms
     from jobs.queue import EnqueueSpec
 
@@ -153,7 +153,7 @@ def _look(minute: int, parent: psutil.Process, spared: psutil.Process) -> Sample
 
 
 def _statuses() -> dict[str, int]:
-    """Count the jobs that were added, by status: the workers' own schedules add others."""
+    """Count the jobs that were added, by status; the workers' schedules add others."""
     from django.db.models import Count
 
     from jobs.models import JobQueue
@@ -170,7 +170,7 @@ def _statuses() -> dict[str, int]:
 
 
 def _connections() -> int:
-    """Return how many the database serves; on SQLite, none."""
+    """Return how many connections the database serves; on SQLite 0."""
     from django.db import connection
 
     if connection.vendor != "postgresql":
@@ -188,7 +188,7 @@ def _wait_until_completed(added: int) -> int:
 
 
 def _growth(samples: Sequence[Sample]) -> list[str]:
-    """Say what the last third has more of than the first."""
+    """Return each figure that has grown from the first third to the last, as text."""
     third = max(len(samples) // 3, 1)
     found = []
     for name in ("connections", "threads", "memory_mb", "files"):
