@@ -216,7 +216,9 @@ def test_a_batch_in_an_open_transaction_keeps_nobody_and_is_settled_once(
 
 
 @pytest.mark.req("A-02")
-def test_whoever_was_to_fire_it_died(queue: Scenario, job_types: object) -> None:
+def test_the_sweep_fires_a_fan_in_that_its_worker_did_not_fire(
+    queue: Scenario, job_types: object
+) -> None:
     job("then", category="sync", payload=JobPayload)(do_nothing)
     first, second, _ = fan_out(queue, "then")
     with patch.object(fan_in, "_fire", return_value=set()):

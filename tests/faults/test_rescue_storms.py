@@ -46,7 +46,7 @@ def wait_for_heartbeat(worker: WorkerProcess) -> None:
 
 
 @pytest.mark.parametrize("cut", ["vanish", "refuse"])
-def test_by_a_worker_that_started_during_the_outage(
+def test_nobody_is_rescued_by_a_worker_that_started_during_the_outage(
     queue: Scenario, proxy: Proxy, fleet: Fleet, cut: str
 ) -> None:
     gate = queue.gate()
@@ -68,7 +68,7 @@ def test_by_a_worker_that_started_during_the_outage(
     queue.check()
 
 
-def test_by_a_worker_that_started_when_the_outage_was_over(
+def test_nobody_is_rescued_by_a_worker_that_started_when_the_outage_was_over(
     queue: Scenario, proxy: Proxy, fleet: Fleet
 ) -> None:
     gate = queue.gate()
@@ -115,7 +115,7 @@ def standby(own_server: Server) -> Iterator[Standby]:
         standby.end()
 
 
-def test_after_a_standby_took_the_place_of_the_server(
+def test_nobody_is_rescued_after_a_standby_took_the_place_of_the_server(
     queue_on_own_server: Scenario, own_server: Server, standby: Standby, fleet: Fleet
 ) -> None:
     queue = queue_on_own_server

@@ -226,7 +226,7 @@ def test_a_search_in_vain_leads_back_to_all_rows(member: Client, acme: FirmRows)
     assert "Show all" in text
 
 
-def test_a_refused_form_shows_the_houses_page(acme: FirmRows) -> None:
+def test_a_refused_form_shows_the_products_own_page(acme: FirmRows) -> None:
     client = Client(enforce_csrf_checks=True)
     response = client.post(reverse("admin:login"), {"username": "a", "password": "b"})
     assert response.status_code == 403
@@ -278,7 +278,7 @@ def test_a_worker_is_not_shown_with_jobs_that_have_ended(
     assert str(acme.dead.pk) not in page
 
 
-def test_an_error_shows_the_houses_page_and_no_details(
+def test_an_error_shows_the_products_own_page_and_no_details(
     acme: FirmRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -293,7 +293,7 @@ def test_an_error_shows_the_houses_page_and_no_details(
     assert "hunter2" not in response.content.decode()
 
 
-def test_what_is_not_allowed_shows_the_houses_page(member: Client, acme: FirmRows) -> None:
+def test_what_is_not_allowed_shows_the_products_own_page(member: Client, acme: FirmRows) -> None:
     response = member.get(reverse("admin:jobs_jobqueue_add"))
     assert response.status_code == 403
     assert "This is not for you to do" in response.content.decode()

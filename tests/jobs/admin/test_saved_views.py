@@ -97,7 +97,7 @@ def test_a_view_has_a_name(operator: Client, name: str) -> None:
     assert rows(SavedView) == []
 
 
-def test_there_is_a_most(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_views_is_bounded(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_views, "MOST", 2)
     assert [save(operator, name).status_code for name in "abca"] == [302, 302, 400, 302]
     assert list(shown(operator)) == ["a", "b"]

@@ -163,7 +163,7 @@ def test_a_body_that_is_not_json_is_not_read(operator: Api, acme: FirmRows) -> N
     assert row(acme.dead.pk).status == "dlq"
 
 
-def test_json_is_all_there_is(viewer: Api) -> None:
+def test_only_json_can_be_asked_for(viewer: Api) -> None:
     problem(viewer.get("jobs/", Accept="text/html"), 406)
 
 

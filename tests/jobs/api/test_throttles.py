@@ -89,7 +89,7 @@ def test_callers_who_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
         assert {count.caller for count in RequestCount.objects.all()} == kept
 
 
-def test_an_address_may_fail_to_prove_itself_so_often(
+def test_an_address_may_be_refused_for_its_key_only_so_often(
     viewer: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(throttles, "REFUSALS_PER_MINUTE", 2)

@@ -57,7 +57,9 @@ def test_the_engine_writes_them_itself(firm: Firm, add: Any) -> None:
     assert kinds() == [("export", "test.other"), ("sync", "test.work")]
 
 
-def test_who_does_not_know_of_them_need_not_write_them(firm: Firm, other_firm: Firm) -> None:
+def test_the_trigger_fills_them_in_for_workers_that_do_not_know_of_them(
+    firm: Firm, other_firm: Firm
+) -> None:
     open_without(firm, "test.a"), open_without(other_firm, "test.b", "export")
     assert kinds() == [("export", "test.b"), ("sync", "test.a")]
 

@@ -280,7 +280,7 @@ def test_a_handler_that_raises_leaselost_while_its_lease_stands_has_failed(run):
 
 
 @pytest.mark.req("J-11", "J-12")
-def test_its_last_attempt_exhausts_the_job(run):
+def test_a_false_leaselost_at_the_last_attempt_exhausts_the_job(run):
     outcome = run(raising(LeaseLost("the door is locked")), max_attempts=1)
     assert isinstance(outcome, DeadLettered)
     assert outcome.reason is DeadReason.EXHAUSTED
@@ -451,7 +451,7 @@ def test_a_payload_that_its_upcaster_cannot_read_is_dead_at_once(run, job_types)
 
 @pytest.mark.req("J-12")
 @pytest.mark.parametrize("older", ["1.0", "1.9.9", "1"])
-def test_an_older_payload_that_nothing_brings_up_is_dead_at_once(run, job_types, older):
+def test_an_older_payload_without_an_upcaster_is_dead_at_once(run, job_types, older):
     run(returning(None), version="2.0")
     stored = row(only_id())
     change(

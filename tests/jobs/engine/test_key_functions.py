@@ -59,7 +59,7 @@ def test_it_is_refused_with_the_function_and_the_cause(
 
 
 @pytest.mark.parametrize("option", FUNCTIONS)
-def test_so_is_an_edit(firm: Firm, job_types: Any, option: str) -> None:
+def test_an_edit_is_refused_with_the_function(firm: Firm, job_types: Any, option: str) -> None:
     declare(option)
     job_id = enqueue("test.lookup", {"name": "Grace"}, firm=firm).job_id
     with pytest.raises(PayloadInvalid) as refused:

@@ -158,7 +158,7 @@ def test_a_canceled_job_that_dies_ends_canceled_and_its_death_is_kept(add):
 @pytest.mark.parametrize(
     ("deaths", "kept"), [(0, 0), (1, 1), (2, QUARANTINE_DEATHS), (MAX_DEATHS, QUARANTINE_DEATHS)]
 )
-def test_a_retry_by_hand_starts_alone_if_it_did_and_has_one_death_before_it(add, deaths, kept):
+def test_a_retry_by_hand_keeps_a_jobs_deaths_up_to_those_of_quarantine(add, deaths, kept):
     job_id = add(max_attempts=20)
     for _ in range(deaths):
         lose_worker(job_id)

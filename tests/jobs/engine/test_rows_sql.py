@@ -69,6 +69,6 @@ def test_a_text_with_a_lone_surrogate_is_refused_here() -> None:
         arrived(Column.TEXT, ["\ud800"])
 
 
-def test_a_thousand_of_them() -> None:
+def test_a_thousand_values() -> None:
     ids = [UUID(int=number) for number in range(1000)]
     assert arrived(Column.UUID, ids) == ids

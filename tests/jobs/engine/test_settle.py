@@ -413,7 +413,7 @@ def test_processing_is_marked_only_by_the_holder(add):
 
 @pytest.mark.req("J-09")
 @pytest.mark.parametrize("outcome", [Completed({}), FATAL])
-def test_a_start_is_told_from_when_it_was_not_from_when_it_was_written(add, outcome):
+def test_a_start_has_the_time_at_which_the_handler_began_not_that_of_the_write(add, outcome):
     job_id = add()
     held = take_one()
     with later(60) as now:

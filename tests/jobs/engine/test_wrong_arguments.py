@@ -91,7 +91,7 @@ def test_what_is_no_spec_is_refused_with_its_place(firm: Firm, store: Any, wrong
 
 
 @pytest.mark.parametrize("store", [enqueue_many, enqueue_chain, enqueue_batch])
-def test_so_it_is_in_the_middle_of_a_generator(firm: Firm, store: Any) -> None:
+def test_what_is_no_spec_is_refused_in_the_middle_of_a_generator(firm: Firm, store: Any) -> None:
     specs = (GOOD if place != 5 else "noop" for place in range(10))
     with pytest.raises(ArgumentsInvalid, match=r"^jobs\.5: must be an EnqueueSpec, .* not str$"):
         store(specs, firm=firm)
@@ -99,7 +99,7 @@ def test_so_it_is_in_the_middle_of_a_generator(firm: Firm, store: Any) -> None:
 
 
 @pytest.mark.parametrize("store", [enqueue_many, enqueue_chain, enqueue_batch])
-def test_what_a_generator_raises_itself_passes(firm: Firm, store: Any) -> None:
+def test_an_error_of_the_generator_itself_is_raised_as_it_is(firm: Firm, store: Any) -> None:
     def specs() -> Any:
         yield GOOD
         raise TypeError("no more")

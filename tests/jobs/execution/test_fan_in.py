@@ -203,7 +203,7 @@ def test_a_child_that_is_no_spec_is_refused_with_its_place(ctx: JobContext) -> N
 
 
 @pytest.mark.req("J-06")
-def test_so_is_one_in_the_middle_of_a_generator(ctx: JobContext) -> None:
+def test_a_child_that_is_no_spec_is_refused_in_the_middle_of_a_generator(ctx: JobContext) -> None:
     wrong: Any = (child() if place != 5 else "test.child" for place in range(10))
     with pytest.raises(ArgumentsInvalid, match=r"^jobs\.5: must be an EnqueueSpec, .* not str$"):
         ctx.enqueue_many(wrong, then=THEN)
@@ -293,7 +293,7 @@ def test_what_comes_after_is_a_type_and_its_payload(ctx: JobContext, wrong: Any)
 
 @pytest.mark.req("J-06")
 @pytest.mark.parametrize("wrong", [["test.then"], {"type": "test.then"}, None])
-def test_whose_type_is_a_name(ctx: JobContext, wrong: Any) -> None:
+def test_the_type_of_what_comes_after_is_a_name(ctx: JobContext, wrong: Any) -> None:
     told = f"job_type: must be the name of a job type, not {type(wrong).__name__}$"
     with pytest.raises(PayloadInvalid, match=told):
         ctx.enqueue_many([child()], then=(wrong, {}))

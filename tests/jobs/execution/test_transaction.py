@@ -246,7 +246,7 @@ def test_a_transaction_that_the_handler_ended_itself_completes_nothing(
 
 @committed
 @postgresql_only
-def test_nor_does_one_that_sees_the_job_all_the_same(ctx: JobContext) -> None:
+def test_ending_the_transaction_completes_nothing_though_the_job_is_seen(ctx: JobContext) -> None:
     def work() -> None:
         with connection.cursor() as cursor:
             cursor.execute("COMMIT")
@@ -262,7 +262,7 @@ def test_nor_does_one_that_sees_the_job_all_the_same(ctx: JobContext) -> None:
 @committed
 @postgresql_only
 @pytest.mark.parametrize("later", [False, True])
-def test_nor_does_one_that_opens_another_scope_after_it(
+def test_ending_the_transaction_completes_nothing_in_another_scope(
     ctx: JobContext, other_firm: Firm, later: bool
 ) -> None:
     def work() -> None:

@@ -77,7 +77,7 @@ def test_a_job_settled_in_this_process_wakes_who_waits(
 
 
 @pytest.mark.req("J-19")
-def test_so_does_one_that_its_own_transaction_completed(
+def test_a_job_completed_in_its_own_transaction_wakes_who_waits(
     firm: Firm, hours_between_queries: None
 ) -> None:
     def complete() -> None:

@@ -83,7 +83,7 @@ def test_a_lower_cap_takes_back_what_has_not_started(firm, add):
     assert running() == ids[:1]
 
 
-def test_what_passed_one_cap_does_not_pass_the_next_by_it(firm, add):
+def test_a_job_that_one_cap_let_run_has_to_be_admitted_under_the_next(firm, add):
     cap(firm, 1)
     add()
     sweep()
