@@ -34,7 +34,7 @@ NAMED = f"{LISTENERS} AND application_name = 'one-of-ours'"
 CUTS_SUITE = 15
 CUTS_CHAOS = 200
 POLL_SECONDS = 0.3
-# Much less than the test would wait if polling did not find the job.
+# Only a poll finds the job; without polls the job would wait for ever.
 SOON_SECONDS = 20.0
 THREADS = 30
 

@@ -198,7 +198,7 @@ def test_a_claim_that_goes_on_in_a_backlog_passes_nothing_in_flight(in_flight, g
         claim_statements(worker_id=worker_id, fair_share=fair_share if goes_on else None)
     )
     assert spent.indexes == {"job_claim"}
-    # Only the pick reads the same as before, behind the jobs that were taken first.
+    # EXPLAIN runs the pick once more, behind the jobs that the claim has taken.
     assert (spent.touched <= 4 * BATCH) is goes_on
 
 

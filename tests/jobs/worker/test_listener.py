@@ -16,7 +16,7 @@ from tests.support.workers import Fleet
 pytestmark = [pytest.mark.processes, pytest.mark.req("W-02")]
 
 RARELY_SECONDS = 30
-# Much less than the time to the next poll, but enough for a busy machine.
+# Well before the next poll, and enough time for a busy machine.
 AT_ONCE_SECONDS = 20.0
 # Pauses between enqueues, shorter and longer than the least pause between two notifications.
 GAPS_SECONDS = (0.0, 0.005, 0.015, 0.03, 0.1)

@@ -105,7 +105,7 @@ def test_what_has_waited_for_too_long_goes_back(claims: list[Claim], policy: Pre
     assert [claim.job_id for claim in overdue] == [
         claim.job_id for claim in (*claims[:4], claims[5])
     ]
-    assert (buffer.ordinary, buffer.quarantined) == (0, 1), "quarantined jobs stay for a process"
+    assert (buffer.ordinary, buffer.quarantined) == (0, 1), "one waits for a starting process"
 
 
 def test_what_would_wait_for_too_long_behind_slow_jobs_goes_back_at_once(
