@@ -28,8 +28,7 @@ TYPES = "ARRAY['noop', 'sync', 'ingest.gmail', 'classify']"
 CATEGORIES = f"ARRAY[{', '.join(repr(word.value) for word in Category)}]"
 REASONS = f"ARRAY[{', '.join(repr(word.value) for word in DeadReason)}]"
 ERRORS = "ARRAY['ConnectionError', 'mail.errors.MailboxGone', 'ValueError', 'TimeoutError']"
-# Firms have different shares: the largest has one job in 22, and half of them together three in
-# ten.
+# Firms have different shares: the largest has one job in 22, half of them have three in ten.
 JOB = f"""
 SELECT firms[1 + floor({FIRMS} * power(random(), 2))] AS firm_id,
   ({CATEGORIES})[1 + floor({len(Category)} * random())] AS category,

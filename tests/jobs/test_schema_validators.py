@@ -121,7 +121,6 @@ def test_what_says_nothing_of_the_payload_stays_as_it_is(
     with pytest.raises(type(error)) as raised:
         validate_payload("test.order", {**ENVELOPE, "lines": [{"currency": "EUR"}]}, firm=7)
     assert raised.value is error
-    # The function is called once only: its error may have ended the transaction, and a second
-    # call's
-    # error would hide it.
+    # The function is called once only: its error may have ended the transaction, and then the error
+    # of a second call would hide it.
     assert asked == ["EUR"]

@@ -89,9 +89,7 @@ def test_a_batch_is_one_statement_behind_the_wall(add: Any, long_way: list[Claim
         connection,
     ) as told:
         report = settled(*held)
-    # While queries are captured, the statements are sent one by one in a transaction; otherwise
-    # they
-    # are sent in one message.
+    # While queries are captured, the statements are sent one by one; otherwise in one message.
     begin, opened, written, commit = (query["sql"] for query in told.captured_queries)
     assert (begin, commit) == ("BEGIN", "COMMIT")
     assert "set_config" in opened
