@@ -18,9 +18,9 @@ from mail.services.actions.actions import fail_action
 from mail.services.actions.lost_snoozes import wake_lost
 from mail.services.actions.perform import perform_action
 from mail.services.actions.perform_undo import perform_undo
-from mail.services.actions.snooze import wake
 from mail.services.actions.sweep import sweep_actions
 from mail.services.actions.undo import fail_undo
+from mail.services.actions.wake import wake
 from mail.services.queueing import LOST_SNOOZES_TYPE, lock_of_action
 from tenants.scope import firm_scope
 

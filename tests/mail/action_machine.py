@@ -83,7 +83,8 @@ class World:
             case "ask", which, kind, fault:
                 if message := self._chosen(which):
                     action = ask(self.mailbox, message, kind, **PARAMETERS.get(kind, {}))
-                    self.model.asked.append(Asked(action.pk, message, kind))
+                    known = self.model.synced.get(message, 0)
+                    self.model.asked.append(Asked(action.pk, message, kind, known=known))
                     self._run(self.model.asked[-1], fault)
             case "undo", which, fault:
                 self._undo(which, fault)
@@ -93,6 +94,7 @@ class World:
                 self._wake(which)
             case ("sync",):
                 _sync(self.mailbox)
+                self.model.sync()
                 # The actions on a deleted message are deleted with it.
                 self._read_statuses()
             case _:
@@ -208,7 +210,7 @@ class World:
                 self._run(asked, fault)
 
     def _wake(self, which: int) -> None:
-        from mail.services.actions.snooze import wake
+        from mail.services.actions.wake import wake
 
         snoozes = [
             one for one in self.model.asked if one.kind == "snooze" and one.status == "completed"

@@ -26,6 +26,8 @@ ACTIONS: dict[str, dict[str, bool]] = {
     "restore": {"TRASH": False},
     "snooze": {SNOOZED: True, "INBOX": False},
 }
+# These are about labels by name: what happens to the labels meanwhile does not overrule them.
+NAMED = ("apply_label", "remove_label", "snooze")
 # These move a message into Gmail's trash or out of it, which changes several labels at once.
 MOVES = ("trash", "delete", "restore")
 
@@ -43,6 +45,8 @@ class Asked:
     # effect.
     before: set[str] | None = None
     since: int = 0
+    # The length of the log at the last sync before the action was asked for.
+    known: int = 0
     # What the action changed, by label.
     effects: dict[str, bool] = field(default_factory=dict)
 
@@ -53,11 +57,18 @@ class Model:
 
     labels: dict[str, set[str]] = field(default_factory=dict)
     log: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
+    # Beside each entry of the log, whether the label was put on; and how long it was at the last sync.
+    ways: dict[str, list[bool]] = field(default_factory=dict)
+    synced: dict[str, int] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
 
     def add(self, message: str, labels: set[str]) -> None:
         """Let a message arrive."""
-        self.labels[message], self.log[message] = labels, []
+        self.labels[message], self.log[message], self.ways[message] = labels, [], []
+
+    def sync(self) -> None:
+        """Let the store know the mailbox as it is."""
+        self.synced = {message: len(log) for message, log in self.log.items()}
 
     def note(self, message: str, changed: dict[str, bool], by: Any, before: set[str]) -> None:
         for label, on in changed.items():
@@ -65,6 +76,7 @@ class Model:
                 continue
             (self.labels[message].add if on else self.labels[message].discard)(label)
             self.log[message].append((label, by))
+            self.ways[message].append(on)
 
     def judge(
         self, asked: Asked, before: set[str], after: set[str], log: int, refused: bool
@@ -88,6 +100,8 @@ class Model:
         asked.since = since
         labels = self.labels[asked.message]
         wants = self._wants(asked, first)
+        if asked.kind == "snooze" and "TRASH" in before and SNOOZED not in labels:
+            wants = {}
         asked.effects = {
             one: on
             for one, on in wants.items()
@@ -99,6 +113,10 @@ class Model:
         wants = {
             one: on for one, on in self._wants(asked, labels).items() if (one in labels) is not on
         }
+        if overruled := self._overruled(asked, wants):
+            wants = {one: on for one, on in wants.items() if one not in overruled}
+            if asked.kind in MOVES:
+                return {}
         if asked.before is not None and asked.undo_of is None:
             log = {label for label, _ in self.log[asked.message][asked.since :]}
             if asked.kind in MOVES:
@@ -106,10 +124,20 @@ class Model:
             wants = {one: on for one, on in wants.items() if one not in log}
         return wants
 
+    def _overruled(self, asked: Asked, wants: dict[str, bool]) -> set[str]:
+        """Return the labels that the owner changed the other way since it was asked for."""
+        if asked.undo_of is not None or asked.kind in NAMED:
+            return set()
+        log = self.log[asked.message]
+        entries = zip(log[asked.known :], self.ways[asked.message][asked.known :], strict=True)
+        others = {(label, on) for (label, by), on in entries if by == OWNER}
+        return {one for one, on in wants.items() if (one, not on) in others}
+
     def _wants(self, asked: Asked, labels: set[str]) -> dict[str, bool]:
         if asked.undo_of is None:
             wants = ACTIONS[asked.kind]
             at_rest = asked.kind in MOVES and ("TRASH" in labels) is wants["TRASH"]
+            at_rest |= asked.kind == "snooze" and "TRASH" in labels
             return {} if at_rest else wants
         original = asked.undo_of
         wants = {

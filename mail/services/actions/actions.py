@@ -29,11 +29,8 @@ from mail.models import (
 )
 from mail.rules.safety import SafetyMode, check_safety
 from mail.services.actions.label_changes import UNSTORED, LabelChange, undo_hint
-from mail.services.actions.types import (
-    ACTIONS,
-    DeleteParameters,
-    check_parameters,
-)
+from mail.services.actions.since_asked import hint_at_start, hint_when_asked
+from mail.services.actions.types import ACTIONS, DeleteParameters, check_parameters
 from mail.services.approvals.approvals import ask_approval
 from mail.services.mailboxes.credentials import may_delete_for_good
 from mail.services.queueing import enqueue_action
@@ -88,6 +85,8 @@ def request_action(
         action_type=action_type,
         parameters=parameters or {},
         status=ActionStatus.APPROVED_PENDING if waits else ActionStatus.QUEUED,
+        # An approval is a person's word, and newer than all that was known before it.
+        undo_hint=None if waits else hint_when_asked(message, action_type),
     )
     outbound = None
     if action_type in SENDING:
@@ -176,7 +175,8 @@ def _keep_pre_image(
     action: Action, labels: list[str], possible: LabelChange, history_id: int | None
 ) -> None:
     if action.pre_image is None:
-        action.pre_image, action.undo_hint = {"labels": sorted(labels)}, {"history_id": history_id}
+        action.pre_image = {"labels": sorted(labels)}
+        action.undo_hint = hint_at_start(action, history_id)
         return
     now, before = set(labels), set(action.pre_image["labels"])
     in_place = possible.labels - possible.needed(now).labels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,23 +13,30 @@ from mail.gmail.errors import GmailError, GmailHistoryExpired, GmailUnavailable
 from mail.models import Action, ActionLink, ActionStatus, MailAccount, Relation
 from mail.services.actions.actions import forget_attempt
 from mail.services.actions.label_changes import LabelChange, changed_labels
+from mail.services.actions.since_asked import ASKED_AT, SeenChanges, own_changes_since
 from mail.services.syncing.mirror import cursor_of
 from tenants.scope import firm_scope
 
 # A mailbox with more changes than these pages hold counts as one whose history is gone.
 MAX_HISTORY_PAGES = 50
+INBOX = frozenset({"INBOX"})
+TRASH = frozenset({"TRASH"})
+# A message that somebody moved there is neither snoozed nor brought back to the inbox.
+ELSEWHERE = TRASH | {"SPAM"}
 
 
 @dataclass(frozen=True)
 class MessageState:
     """A message's labels, and the history id after which Gmail lists every later change of them.
 
-    `cursor` is the account's history cursor at that time.
+    `cursor` is the account's history cursor at that time. `changed_at` is the id of the last record
+    about the message, None if Gmail was not asked.
     """
 
     labels: list[str]
     history_id: int | None
     cursor: int | None
+    changed_at: int | None = None
 
 
 def read_state(account: MailAccount, gmail: GmailClient, gmail_message_id: str) -> MessageState:
@@ -43,8 +49,9 @@ def read_state(account: MailAccount, gmail: GmailClient, gmail_message_id: str) 
 def state_of(message: Message, cursor: int | None) -> MessageState:
     """Return the state that Gmail's answer shows; `cursor` was read before the request."""
     # Gmail may have forgotten the history id of a message that has not changed for long.
-    history_id = max(int(message.get("historyId", 0)), cursor or 0)
-    return MessageState(labels_of(message), history_id or None, cursor)
+    changed_at = int(message.get("historyId", 0))
+    history_id = max(changed_at, cursor or 0)
+    return MessageState(labels_of(message), history_id or None, cursor, changed_at)
 
 
 def labels_of(message: MessageReference) -> list[str]:
@@ -68,19 +75,23 @@ def attempt(*actions: Action) -> Iterator[None]:
 
 def label_changes_since(
     gmail: GmailClient, gmail_message_id: str, history_id: int | None
-) -> Counter[str] | None:
+) -> SeenChanges | None:
     """Return how often each label of the message changed since then; None if Gmail cannot say."""
     if history_id is None:
         return None
-    changes: Counter[str] = Counter()
+    changes = SeenChanges()
     page_token: str | None = None
     try:
         for _ in range(MAX_HISTORY_PAGES):
             page = gmail.history(str(history_id), page_token)
             for record in page.get("history", []):
-                for change in record.get("labelsAdded", []) + record.get("labelsRemoved", []):
-                    if change["message"]["id"] == gmail_message_id:
-                        changes.update(set(change["labelIds"]))
+                for seen, listed in (
+                    (changes.added, record.get("labelsAdded", [])),
+                    (changes.removed, record.get("labelsRemoved", [])),
+                ):
+                    for change in listed:
+                        if change["message"]["id"] == gmail_message_id:
+                            seen.update(set(change["labelIds"]))
             page_token = page.get("nextPageToken")
             if not page_token:
                 return changes
@@ -94,15 +105,37 @@ def left_to_do(
 ) -> LabelChange:
     """Return the part of `possible` that this attempt may still change.
 
-    An earlier attempt, whose answer was lost, may have taken effect. If a label has changed since
-    and is again as before, somebody has put it back, so it is left alone.
+    What somebody has changed the other way since the action was asked for is left alone. An earlier
+    attempt, whose answer was lost, may have taken effect: if a label has changed since and is again
+    as before, somebody has put it back, so it is left alone, too.
     """
     needed = possible.needed(state.labels)
-    if action.pre_image is None or not needed:
+    if not needed:
         return possible
-    message_id = action.message.gmail_message_id
-    seen = label_changes_since(gmail, message_id, (action.undo_hint or {}).get("history_id"))
-    return possible.without([label for label in needed.labels if seen and seen[label]])
+    touched = _changed_back(gmail, action, state, needed)
+    if action.pre_image is not None:
+        message_id = action.message.gmail_message_id
+        seen = label_changes_since(gmail, message_id, (action.undo_hint or {}).get("history_id"))
+        touched |= {label for label in needed.labels if seen and seen.count(label)}
+    return possible.without(touched)
+
+
+def _changed_back(
+    gmail: GmailClient, action: Action, state: MessageState, needed: LabelChange
+) -> set[str]:
+    """Return the labels that others changed the other way since the action was asked for.
+
+    Gmail is asked for its history only if the message has changed since.
+    """
+    asked_at = (action.undo_hint or {}).get(ASKED_AT)
+    if asked_at is None or (state.changed_at or 0) <= asked_at:
+        return set()
+    seen = label_changes_since(gmail, action.message.gmail_message_id, asked_at)
+    if seen is None:
+        return set()
+    touched = seen.against(needed, own_changes_since(action, asked_at))
+    # Whoever put the message into the inbox does not want it in the trash.
+    return touched | TRASH if "INBOX" in touched and needed.add & TRASH else touched
 
 
 def changed_by_others(
@@ -125,7 +158,7 @@ def changed_by_others(
         # An action and its undo together leave the label as it was.
         standing = [one for one, undone_by in ours if undone_by not in actions]
         undos = {undone_by for _, undone_by in ours if undone_by in actions}
-        by_people = seen is not None and seen[label] > len(ours) + (label in changed)
+        by_people = seen is not None and seen.count(label) > len(ours) + (label in changed)
         if by_people or any(one not in undos for one in standing):
             touched.add(label)
     return frozenset(touched)

@@ -3,7 +3,8 @@
 An undo hint is computed from what really changed. It holds `action`, the labels and flags before
 (`pre_labels`, `pre_unread`, `pre_starred`, `pre_in_inbox`, `pre_in_trash`), `inverse_action` with
 `inverse_parameters` {add_labels, remove_labels}, `changed` {added, removed}, and `history_id`,
-after which Gmail's history lists the change. The inverse of an action that changed nothing is
+after which Gmail's history lists the change; before the action is executed, `asked_history_id`, up
+to which its asker knew the mailbox. The inverse of an action that changed nothing is
 "none". `unstored` says that the message's row may lack the change until the next sync.
 """
 

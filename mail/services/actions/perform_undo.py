@@ -27,6 +27,8 @@ from mail.services.actions.actions import (
     store_labels,
 )
 from mail.services.actions.gmail_state import (
+    INBOX,
+    TRASH,
     MessageState,
     attempt,
     changed_by_others,
@@ -39,8 +41,6 @@ from mail.services.mailboxes.modes import require_unpaused
 from tenants.scope import firm_scope
 
 GONE = "The message is no longer in Gmail"
-TRASH = frozenset({"TRASH"})
-INBOX = frozenset({"INBOX"})
 
 
 def perform_undo(

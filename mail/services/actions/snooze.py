@@ -1,4 +1,4 @@
-"""Takes a message out of the inbox for a time, and brings it back.
+"""Takes a message out of the inbox for a time.
 
 The job that wakes the message is stored before Gmail is asked to hide it: so the message may come
 back late, but is never lost. When that job runs, it checks whether the action still wants it back.
@@ -18,14 +18,13 @@ from jobs.queue import EnqueueResult, enqueue
 from jobs.states import Priority
 from mail.conf import snooze_label
 from mail.gmail.client import GmailClient
-from mail.gmail.errors import GmailBadRequest, GmailNotFound
+from mail.gmail.errors import GmailBadRequest
 from mail.models import (
     UNFINISHED,
     Action,
     ActionLink,
     ActionStatus,
     ActionType,
-    EventType,
     MailAccount,
     Message,
     Relation,
@@ -35,28 +34,24 @@ from mail.services.actions.actions import (
     complete_action,
     request_action,
     start_action,
-    store_labels,
 )
 from mail.services.actions.gmail_state import (
+    ELSEWHERE,
     MessageState,
     attempt,
-    changed_by_others,
     labels_of,
     left_to_do,
     read_state,
 )
 from mail.services.actions.label_changes import LabelChange, change_of
 from mail.services.actions.types import SnoozeParameters, snooze_until
-from mail.services.mailboxes.modes import require_unpaused
 from mail.services.queueing import thread_lock
-from mail.services.syncing.labels import ensure_label, find_label, refresh_labels
-from mail.services.timelines.events import record_event
+from mail.services.syncing.labels import ensure_label, refresh_labels
 from tenants.scope import firm_scope
 
 WAKE_TYPE = "unsnooze.gmail"
-# A message that somebody moved there is not brought back to the inbox.
-ELSEWHERE = frozenset({"TRASH", "SPAM"})
-INBOX = frozenset({"INBOX"})
+TOO_LATE = "The snooze time is over"
+THROWN_AWAY = "The message is in the trash, or among spam"
 
 
 @dataclass(frozen=True)
@@ -76,11 +71,16 @@ def perform_snooze(
     *,
     job_id: UUID,
 ) -> dict[str, Any]:
-    """Hide the message until its time; return the job's result."""
+    """Hide the message until its time; return the job's result.
+
+    A message that was thrown away meanwhile is left as it is.
+    """
     until = snooze_until(parameters, action.created_at)
     state = read_state(account, gmail, action.message.gmail_message_id)
     if until <= timezone.now():
-        return _too_late(account, action, state, job_id=job_id)
+        return _leave(account, action, state, TOO_LATE, job_id=job_id)
+    if action.pre_image is None and ELSEWHERE & set(state.labels):
+        return _leave(account, action, state, THROWN_AWAY, job_id=job_id)
     label = snooze_label()
     try:
         hidden = Hidden(until, ensure_label(account, gmail, label), state)
@@ -92,9 +92,10 @@ def perform_snooze(
         return _hide(account, gmail, action, hidden, job_id)
 
 
-def _too_late(
-    account: MailAccount, action: Action, state: MessageState, *, job_id: UUID
+def _leave(
+    account: MailAccount, action: Action, state: MessageState, why: str, *, job_id: UUID
 ) -> dict[str, Any]:
+    """Complete the action without a change."""
     refusal = start_action(
         action,
         job_id=job_id,
@@ -104,8 +105,12 @@ def _too_late(
     )
     if refusal is not None:
         return {"skipped": True, "reason": refusal.reason}
-    complete_action(account, action, state.labels, state.cursor, LabelChange())
-    return {"action_id": str(action.pk), "changed": False, "reason": "The snooze time is over"}
+    with firm_scope(account.firm_id):
+        complete_action(account, action, state.labels, state.cursor, LabelChange())
+        if why == THROWN_AWAY:
+            # An earlier attempt, which changed nothing, may have had it woken.
+            Action.objects.filter(pk=action.pk).update(wake_at=None)
+    return {"action_id": str(action.pk), "changed": False, "reason": why}
 
 
 def _hide(
@@ -114,6 +119,11 @@ def _hide(
     labels = hidden.state.labels
     possible = change_of(ActionType.SNOOZE, hidden.label_id)
     possible = left_to_do(gmail, action, hidden.state, possible)
+    if ELSEWHERE & set(labels):
+        # An earlier attempt may have hidden it before it was thrown away: nothing more is changed.
+        if hidden.label_id not in labels:
+            return _leave(account, action, hidden.state, THROWN_AWAY, job_id=job_id)
+        possible = possible.without(possible.needed(labels).labels)
     wake_job_id = _start(action, hidden, possible, job_id)
     if isinstance(wake_job_id, Refusal):
         return {"skipped": True, "reason": wake_job_id.reason}
@@ -222,79 +232,3 @@ def enqueue_wake(action: Action, label_id: str, at: datetime) -> EnqueueResult:
         priority=Priority.NORMAL,
         lock_key=thread_lock(action.message.thread_id),
     )
-
-
-def wake(
-    account: MailAccount, gmail: GmailClient, action_id: UUID, *, label_id: str
-) -> dict[str, Any]:
-    """Bring a snoozed message back to the inbox; return the job's result.
-
-    Nothing happens if the snooze was undone, ended or followed by another, or the message deleted.
-    A message that the person has moved since (trash, spam, in or out of the inbox) stays there.
-
-    Raises:
-        MailboxWaits: the mailbox is paused.
-        GmailError: Gmail did not do it.
-    """
-    with firm_scope(account.firm_id):
-        found = Action.objects.select_related("message").filter(account=account, pk=action_id)
-        action: Action | None = found.first()
-    if action is None:
-        return {"skipped": True, "reason": "The message is no longer here"}
-    if action.wake_at is None:
-        return {"skipped": True, "reason": "The snooze is over, undone, or replaced by a new one"}
-    require_unpaused(account)
-    # The label may have been deleted and made again after this job was stored.
-    known = (action.undo_hint or {}).get("snooze_label_id") or label_id
-    label_id = known or find_label(account, gmail, snooze_label()) or ""
-    try:
-        state = read_state(account, gmail, action.message.gmail_message_id)
-        change = _way_back(gmail, action, state.labels, label_id)
-        after = _bring_back(gmail, action.message.gmail_message_id, state.labels, change, label_id)
-    except GmailNotFound:
-        _note_awake(action)
-        return {"skipped": True, "reason": "The message is no longer in Gmail"}
-    with firm_scope(account.firm_id):
-        store_labels(account, action.message_id, after, state.cursor)
-        # Otherwise another worker, which took this one for dead, has noted it already.
-        if _note_awake(action):
-            detail = {"action_id": str(action.pk), "changed": bool(change)}
-            record_event(EventType.UNSNOOZED, account, message=action.message, detail=detail)
-    return {"action_id": str(action.pk), "changed": bool(change)}
-
-
-def _way_back(gmail: GmailClient, action: Action, labels: list[str], label_id: str) -> LabelChange:
-    hidden = label_id in labels
-    snoozed = action.status == ActionStatus.COMPLETED and (action.undo_hint or {}).get("snoozed")
-    # A failed attempt may have hidden the message all the same.
-    if not hidden and not snoozed:
-        return LabelChange()
-    change = LabelChange(INBOX, frozenset({label_id})).needed(labels)
-    # A message that somebody has put into the inbox and taken out again is not wanted there.
-    if change.add and (
-        ELSEWHERE & set(labels) or (snoozed and changed_by_others(gmail, action, INBOX))
-    ):
-        return change.without(INBOX)
-    return change
-
-
-def _bring_back(
-    gmail: GmailClient, message_id: str, labels: list[str], change: LabelChange, label_id: str
-) -> list[str]:
-    if not change:
-        return labels
-    try:
-        return labels_of(gmail.modify_message(message_id, list(change.add), list(change.remove)))
-    except GmailBadRequest:
-        # The label was deleted since the message was read.
-        if label_id not in change.remove:
-            raise
-    if not change.add:
-        return labels_of(gmail.get_message(message_id, fmt="minimal"))
-    return labels_of(gmail.modify_message(message_id, list(change.add)))
-
-
-def _note_awake(action: Action) -> bool:
-    with firm_scope(action.firm_id):
-        asleep = Action.objects.filter(pk=action.pk, wake_at__isnull=False)
-        return bool(asleep.update(wake_at=None))

@@ -184,6 +184,7 @@ def complete_undo(
         "inverse_action": "none",
         "changed": {"added": added, "removed": removed},
         "kept": sorted(kept - made.labels),
+        "history_id": (undo.undo_hint or {}).get("history_id"),
         **({} if stored else {UNSTORED: True}),
     }
     done = Action.objects.filter(pk=undo.pk, status=ActionStatus.EXECUTING).update(

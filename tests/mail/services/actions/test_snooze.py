@@ -14,7 +14,7 @@ from jobs.queue import cancel
 from jobs.testing import drain, frozen_time, run_job
 from mail.errors import ActionInvalid, NotUndoable
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
-from mail.models import Action, EventType, MailEvent, MailThread, ThreadStatus
+from mail.models import Action, EventType, MailAccount, MailEvent, MailThread, ThreadStatus
 from mail.services.actions.sweep import sweep_actions
 from tenants.scope import firm_scope
 from tests.mail.action_kit import (
@@ -182,18 +182,18 @@ def test_a_label_deleted_meanwhile_does_not_keep_the_message(mailbox: Mailbox) -
 def test_a_label_deleted_between_reading_and_waking(
     mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mail.services.actions import snooze
+    from mail.services.actions import wake
 
     arrived = received(mailbox)
     done(mailbox, arrived, "snooze", **AN_HOUR)
-    read = snooze.read_state
+    read = wake.read_state
 
     def and_delete(*arguments: Any) -> Any:
         state = read(*arguments)
         delete_label(mailbox)
         return state
 
-    monkeypatch.setattr(snooze, "read_state", and_delete)
+    monkeypatch.setattr(wake, "read_state", and_delete)
     drain_after(hours=2)
     assert mailbox.labels(arrived) == set(ARRIVED)
 
@@ -226,6 +226,47 @@ def test_a_message_the_person_threw_away_stays_there(mailbox: Mailbox, where: st
     drain_after(hours=2)
     assert mailbox.labels(arrived) == {"UNREAD", where}
     assert current(action).wake_at is None
+
+
+@pytest.mark.parametrize("where", ["TRASH", "SPAM"])
+@pytest.mark.parametrize("fault", [None, Fault(status=429)], ids=["waits", "refused"])
+def test_a_message_thrown_away_before_its_snooze_is_left_as_it_is(
+    mailbox: Mailbox, where: str, fault: Fault | None
+) -> None:
+    arrived = received(mailbox)
+    action = ask(mailbox, arrived, "snooze", **AN_HOUR)
+    if fault is not None:
+        mailbox.simulator.order_fault(fault, method="messages.modify")
+        assert run(action).status == "pending"
+        with firm_scope(mailbox.firm):
+            MailAccount.objects.update(held_until=None)
+    in_gmail(mailbox, arrived, add=where)
+    before = mailbox.labels(arrived)
+    with frozen_time(database_now() + timedelta(minutes=5)):
+        ended = run(action)
+    assert ended.result["reason"] == "The message is in the trash, or among spam"
+    assert mailbox.labels(arrived) == before
+    in_gmail(mailbox, arrived, remove=where)
+    in_gmail(mailbox, arrived, remove="INBOX")
+    drain_after(hours=2)
+    assert mailbox.labels(arrived) == {"UNREAD"}
+    snoozed = current(action)
+    assert (snoozed.status, snoozed.wake_at) == ("completed", None)
+    assert (snoozed.undo_hint or {})["inverse_action"] == "none"
+
+
+def test_a_message_hidden_and_then_thrown_away_is_only_rid_of_the_label(mailbox: Mailbox) -> None:
+    arrived = received(mailbox)
+    action = ask(mailbox, arrived, "snooze", **AN_HOUR)
+    mailbox.simulator.order_fault(LOST_ANSWER, method="messages.modify")
+    assert run(action).status == "pending"
+    assert mailbox.labels(arrived) == SNOOZED
+    mailbox.gmail.trash(arrived)
+    with frozen_time(database_now() + timedelta(minutes=5)):
+        assert run(action).status == "completed"
+    assert mailbox.labels(arrived) == {*SNOOZED, "TRASH"}
+    drain_after(hours=2)
+    assert mailbox.labels(arrived) == {"UNREAD", "TRASH"}
 
 
 @pytest.mark.parametrize("fault", [None, LOST_ANSWER], ids=["at once", "lost answer"])
