@@ -29,6 +29,7 @@ from mail.services.approvals.approvals import lock_questions
 from mail.services.approvals.notice import content_of
 from mail.services.mailboxes.content_access import may_read
 from mail.services.sending import outbound_operations
+from mail.services.sending.loop_guard import lock_replies
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 
@@ -138,7 +139,8 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
         return super().may(request, operation, row)
 
     def lock_row(self, row: Any) -> Any:
-        """Lock the message's approvals first, in the order of a decision."""
+        """Lock the mailbox's replies and the message's approvals first, in a decision's order."""
+        lock_replies(row.account_id)
         lock_questions(row)
         return super().lock_row(row)
 

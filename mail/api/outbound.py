@@ -132,7 +132,8 @@ class Outbound(ContentView):
         "Send an outbound message again",
         "Mailroom looks for the message in Gmail once more, and sends it if it is not there. "
         "Needs the role operator, and the right to read the mailbox. 409 if the message was "
-        "sent, waits to be sent, is being sent, or was never approved.",
+        "sent, waits to be sent, is being sent, or was never approved; and for an automatic reply "
+        "while the mailbox may send no other, as within a day of one to the same sender.",
         body=ObligatoryReason,
         answers={HTTPStatus.OK: _OUTBOUND},
         example=example("Send again", reason="The recipient has not got it"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -42,7 +43,8 @@ def check_automatic(account: MailAccount, content: Content) -> None:
         if len(content.to) > 1:
             raise AutomaticRefused("The message would answer several addresses at once.")
         lock_replies(account.pk)
-        _check_rates(account, [untagged(one.key) for one in content.to], counts_asked=True)
+        replies = _Replies(account, counts_asked=True)
+        _check_rates(replies, [untagged(one.key) for one in content.to])
 
 
 def lock_replies(account_id: UUID) -> None:
@@ -56,15 +58,32 @@ def lock_replies(account_id: UUID) -> None:
 def why_not_released(outbound: OutboundMessage) -> str:
     """Return why an automatic reply cannot be released, because others were in the meantime.
 
-    Must run in the firm's scope, with the replies locked.
+    The reply itself does not count, though it may have been released before. Must run in the firm's
+    scope, with the replies locked.
     """
     if not outbound.auto_reply_to:
         return ""
+    others = _Replies(outbound.account, apart_from=outbound.pk)
     try:
-        _check_rates(outbound.account, [outbound.auto_reply_to], counts_asked=False)
+        _check_rates(others, [outbound.auto_reply_to])
     except AutomaticRefused as error:
         return str(error)
     return ""
+
+
+def stays_failed(outbound: OutboundMessage) -> bool:
+    """Say whether a failed automatic reply may not be sent by a retry of its job; store why.
+
+    Many jobs may be retried at once. Must run in the firm's scope, in the transaction that would
+    mark the message as sending.
+    """
+    if not outbound.auto_reply_to:
+        return False
+    lock_replies(outbound.account_id)
+    why = why_not_released(outbound)
+    if why:
+        OutboundMessage.objects.filter(pk=outbound.pk).update(error=why)
+    return bool(why)
 
 
 def _check_original(account: MailAccount, message: Message, content: Content) -> None:
@@ -91,25 +110,34 @@ def _check_original(account: MailAccount, message: Message, content: Content) ->
             )
 
 
-def _check_rates(account: MailAccount, to: list[str], *, counts_asked: bool) -> None:
-    of_day = _replies_since(account, AUTO_REPLY_PAUSE, counts_asked=counts_asked)
+def _check_rates(replies: _Replies, to: list[str]) -> None:
+    of_day = replies.since(AUTO_REPLY_PAUSE)
     if of_day.filter(auto_reply_to__in=to).exists():
         raise AutomaticRefused("This sender had an automatic reply within the last day.")
-    of_hour = _replies_since(account, timedelta(hours=1), counts_asked=counts_asked)
+    of_hour = replies.since(timedelta(hours=1))
     if of_hour.count() >= MAX_AUTO_REPLIES_AN_HOUR:
         raise AutomaticRefused("The mailbox has sent too many automatic replies within an hour.")
 
 
-def _replies_since(
-    account: MailAccount, age: timedelta, *, counts_asked: bool
-) -> QuerySet[OutboundMessage]:
-    """Return replies released since or not sent yet; with `counts_asked`, those asked for, too."""
-    since = timezone.now() - age
-    counted = Q(status__in=_ON_THEIR_WAY) | Q(send_after__gt=since) | Q(sent_at__gt=since)
-    if counts_asked:
-        counted |= Q(created_at__gt=since)
-    rows: QuerySet[OutboundMessage] = OutboundMessage.objects.filter(counted, account=account)
-    return rows.exclude(auto_reply_to="").exclude(status__in=_NOT_SENT)
+@dataclass(frozen=True)
+class _Replies:
+    """The automatic replies of a mailbox that count; those only asked for may count, too."""
+
+    account: MailAccount
+    counts_asked: bool = False
+    apart_from: UUID | None = None
+
+    def since(self, age: timedelta) -> QuerySet[OutboundMessage]:
+        """Return those released since or not sent yet."""
+        since = timezone.now() - age
+        counted = Q(status__in=_ON_THEIR_WAY) | Q(send_after__gt=since) | Q(sent_at__gt=since)
+        if self.counts_asked:
+            counted |= Q(created_at__gt=since)
+        rows: QuerySet[OutboundMessage] = OutboundMessage.objects.filter(
+            counted, account=self.account
+        )
+        others = rows.exclude(auto_reply_to="").exclude(status__in=_NOT_SENT)
+        return others if self.apart_from is None else others.exclude(pk=self.apart_from)
 
 
 def untagged(address: str) -> str:

@@ -11,6 +11,7 @@ from mail.models import UNFINISHED, Action, ActionStatus, OutboundMessage, Outbo
 from mail.services.approvals.approvals import lock_questions, withdraw
 from mail.services.mailboxes.connection import why_not_used
 from mail.services.operation import audit, locked_row
+from mail.services.sending.loop_guard import lock_replies, why_not_released
 from mail.services.sending.outbound import release_outbound
 from mail.services.sending.send_outcome import NOT_TOLD, complete_send
 from tenants.audit import SERVICE, Actor
@@ -70,7 +71,6 @@ def _cancel(outbound: OutboundMessage, *, reason: str, by: Actor) -> None:
     _audit("outbound.cancel", outbound, by, reason, before)
 
 
-@_on_locked
 def send_again(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -> None:
     """Send a message that is not known to have been sent.
 
@@ -79,10 +79,17 @@ def send_again(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -
 
     Raises:
         ReasonMissing: no reason is given.
-        WrongState: it was sent, waits or is being sent, nobody has approved it, or its mailbox is
-            disconnected.
+        WrongState: it was sent, waits or is being sent, nobody has approved it, its mailbox is
+            disconnected, or it is an automatic reply and others have used up the limit.
     """
     _require_reason(reason)
+    with firm_scope(outbound.firm_id):
+        lock_replies(outbound.account_id)
+        _send_again(outbound, reason=reason, by=by)
+
+
+@_on_locked
+def _send_again(outbound: OutboundMessage, *, reason: str, by: Actor) -> None:
     obstacle = why_not_sendable(outbound)
     if obstacle:
         raise WrongState(obstacle)
@@ -113,13 +120,16 @@ def mark_sent(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) ->
 
 
 def why_not_sendable(outbound: OutboundMessage) -> str:
-    """Return why the message cannot be sent again, empty if it can."""
+    """Return why the message cannot be sent again, empty if it can.
+
+    Must run in the firm's scope, with the replies locked if it is sent then.
+    """
     if outbound.status not in _SENDABLE:
         return state_in_words(outbound)
     if not outbound.releases:
         # It was canceled while it waited for an approval, which it still lacks.
         return NEVER_APPROVED
-    return why_not_used(outbound.account)
+    return why_not_used(outbound.account) or why_not_released(outbound)
 
 
 def _require(outbound: OutboundMessage, statuses: tuple[OutboundStatus, ...]) -> None:

@@ -30,6 +30,7 @@ from mail.services.drafting.gmail_drafts import read_draft
 from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.sending.database_identity import database_identity
+from mail.services.sending.loop_guard import stays_failed
 from mail.services.sending.outbound import outgoing_mail
 from mail.services.sending.outgoing_files import fetch_files
 from mail.services.sending.send_outcome import NOT_TOLD, complete_send, end_send
@@ -107,6 +108,8 @@ def _start(outbound: OutboundMessage, job_id: UUID, release: int) -> bool:
     own_failure = Q(status=OutboundStatus.FAILED, job_id=job_id)
     unsent = Q(status__in=[OutboundStatus.QUEUED, OutboundStatus.SENDING])
     with firm_scope(outbound.firm_id):
+        if outbound.status == OutboundStatus.FAILED and stays_failed(outbound):
+            return False
         rows = OutboundMessage.objects.filter(own_failure | unsent, pk=outbound.pk)
         started = rows.filter(releases=release).update(
             status=OutboundStatus.SENDING, job_id=job_id, error="", started_at=Now()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -11,17 +12,21 @@ from django.db import connection
 from django.utils import timezone
 
 from jobs.operations import limits
-from mail.errors import AutomaticRefused
+from jobs.queue import cancel, retry
+from mail.errors import AutomaticRefused, WrongState
 from mail.gmail.mime import OUTBOUND_HEADER
+from mail.gmail.simulator.faults import Fault
 from mail.models import Action, ActionType, Approval, OutboundMessage, OutboundStatus
 from mail.services.actions.actions import request_action
 from mail.services.approvals.approvals import approve
 from mail.services.sending import loop_guard
+from mail.services.sending.outbound_operations import send_again
 from tenants.scope import firm_scope
 from tests.mail.action_kit import ask, current, received
 from tests.mail.approval_kit import person, reread
-from tests.mail.mail_kit import ANNA, OWNER, Mailbox, drain, letter, only, stored
+from tests.mail.mail_kit import ANNA, OWNER, Mailbox, drain, jobs, letter, only, stored
 from tests.mail.send_kit import at_once, forward, sent
+from tests.mail.send_kit import current as sending
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
 
@@ -258,6 +263,100 @@ def test_what_never_went_out_is_no_reply(box: Mailbox, status: OutboundStatus, a
     with firm_scope(box.firm):
         OutboundMessage.objects.update(status=status)
     assert current(reply(box, received(box))).status == again
+
+
+def unsent(box: Mailbox, status: OutboundStatus, sender: str = ANNA) -> OutboundMessage:
+    """Return an automatic reply that was released and ended so."""
+    action = reply(box, received(box, sender=sender))
+    with firm_scope(box.firm):
+        OutboundMessage.objects.filter(action=action).update(status=status)
+        for job in jobs("outbound.send"):
+            cancel(job)
+    found: OutboundMessage = only(stored(OutboundMessage), action_id=action.pk)
+    return found
+
+
+@pytest.mark.req("M-24")
+@pytest.mark.parametrize("status", [OutboundStatus.FAILED, OutboundStatus.CANCELED])
+def test_a_reply_that_is_sent_again_is_held_to_one_a_day(
+    box: Mailbox, status: OutboundStatus
+) -> None:
+    first = unsent(box, status)
+    reply(box, received(box))
+    drain()
+    assert len(sent(box)) == 1
+    with pytest.raises(WrongState, match="had an automatic reply within the last day"):
+        send_again(first, reason="She asked twice")
+    drain()
+    assert (len(sent(box)), sending(first).status) == (1, status)
+    later(box, timedelta(days=1, minutes=1))
+    send_again(first, reason="She asked twice")
+    # It counts from now on, like any other.
+    assert "within the last day" in current(reply(box, received(box))).error
+    drain()
+    assert len(sent(box)) == 2
+
+
+@pytest.mark.req("M-24")
+def test_replies_that_are_sent_again_are_held_to_so_many_an_hour(
+    box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_guard, "MAX_AUTO_REPLIES_AN_HOUR", 1)
+    senders = ["ticket-1@desk.example", "ticket-2@desk.example"]
+    first, second = [unsent(box, OutboundStatus.FAILED, sender) for sender in senders]
+    send_again(first, reason="Gmail was away")
+    with pytest.raises(WrongState, match="too many automatic replies"):
+        send_again(second, reason="Gmail was away")
+    drain()
+    assert len(sent(box)) == 1
+
+
+@pytest.mark.req("M-24")
+def test_a_reply_that_may_have_been_sent_does_not_stand_in_its_own_way(box: Mailbox) -> None:
+    first = unsent(box, OutboundStatus.UNKNOWN)
+    send_again(first, reason="It is not in the sent mail")
+    drain()
+    assert (len(sent(box)), sending(first).status) == (1, "sent")
+
+
+@pytest.mark.req("M-24")
+def test_failed_replies_whose_jobs_are_retried_are_held_to_the_limit(box: Mailbox) -> None:
+    action = reply(box, received(box))
+    (job,) = jobs("outbound.send")
+    box.simulator.order_fault(
+        Fault(status=403, reason="insufficientPermissions"), method="drafts.create"
+    )
+    drain()
+    first = only(stored(OutboundMessage), action_id=action.pk)
+    assert first.status == "failed"
+    reply(box, received(box))
+    drain()
+    with firm_scope(box.firm):
+        retry(job)
+    drain()
+    assert len(sent(box)) == 1
+    assert (sending(first).status, "within the last day" in sending(first).error) == (
+        "failed",
+        True,
+    )
+    later(box, timedelta(days=1, minutes=1))
+    send_again(first, reason="She asked twice")
+    drain()
+    assert len(sent(box)) == 2
+
+
+@pytest.mark.req("M-24")
+def test_of_two_replies_sent_again_at_the_same_moment_one_goes_out(box: Mailbox) -> None:
+    first, second = [unsent(box, OutboundStatus.FAILED) for _ in range(2)]
+
+    def again(one: OutboundMessage) -> None:
+        with suppress(WrongState):
+            send_again(one, reason="Gmail was away")
+
+    at_the_same_moment(lambda: again(first), lambda: again(second))
+    drain()
+    assert len(sent(box)) == 1
+    assert sorted(one.status for one in stored(OutboundMessage)) == ["failed", "sent"]
 
 
 def test_of_two_replies_at_the_same_moment_one_goes_out(box: Mailbox) -> None:
