@@ -1,4 +1,4 @@
-"""What every test may ask for."""
+"""Fixtures and options for all tests."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ if TYPE_CHECKING:
     from jobs.registry import JobType
     from tenants.models import Firm
 
-# Real workers, and the queue they work on.
+# The fixtures of tests that start real workers.
 pytest_plugins = ["tests.support.fixtures"]
 
-# What a test asks for, if what it proves depends on the database that the suite runs on.
+# A test with one of these fixtures depends on the database on which the suite runs.
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "live_server", "own_server"}
 
-# Rarer than Python's own: tests make many objects and few cycles.
+# Collections are rarer than by default, because tests make many objects and few cycles.
 GC_THRESHOLDS = (10_000, 20, 20)
 
-# Continuous integration takes the same examples, the same order and the same chance each time, so
-# that what turns it red is a change; every other run looks for new ones.
+# Continuous integration uses the same examples, order and chance each time, so that only a change
+# can make it fail; every other run looks for new examples.
 IN_CI = "CI" in os.environ
 CI_SEED = 1
 
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-    # Under nohup every worker that a test starts would inherit that, and not end when its terminal goes.
-    # Not the default action: it would end this process, which nohup is to prevent.
+    # Under nohup, every worker that a test starts would inherit that SIGHUP is ignored, and would
+    # not end when its terminal goes away. The default action would end this process in spite of
+    # nohup.
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 # Machines differ in speed, and a slow example proves nothing.
@@ -48,7 +49,7 @@ settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the options with which the Makefile runs parts of the suite."""
+    """Add the options with which the Makefile runs parts of the suite."""
     parser.addoption(
         "--chaos",
         action="store_true",
@@ -66,13 +67,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Give pytest-randomly the seed of continuous integration, where it is given no other."""
+    """Give pytest-randomly the seed of continuous integration if no other is given."""
     if IN_CI and config.getoption("randomly_seed", None) == "default":
         config.option.randomly_seed = CI_SEED
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Import no file of which the options leave nothing: the fuzzer alone takes three seconds."""
+    """Do not import a file without wanted tests, because the fuzzer's alone takes three seconds."""
     short, long = config.getoption("--short"), config.getoption("--long")
     if short == long or not fnmatch(collection_path.name, "test_*.py"):
         return None
@@ -80,7 +81,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what the options leave out."""
+    """Deselect the tests that the options exclude."""
     if config.getoption("--chaos"):
         _keep(items, config, lambda item: bool({"chaos", "seed"} & _fixtures(item)))
     if config.getoption("--database-only"):
@@ -92,12 +93,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Spare the garbage collector what lives as long as the session: modules and collected tests."""
+    """Keep modules and collected tests from garbage collection, because they live on to the end."""
     from django.contrib import admin
 
     gc.disable()
     try:
-        # Tests of every page ask the site which there are, as they are collected.
+        # Tests of every page ask the site for its pages while they are collected.
         admin.autodiscover()
         return (yield)
     finally:
@@ -114,7 +115,7 @@ def _keep(
 
 
 def _uses_database(item: pytest.Item) -> bool:
-    # Who skips a test on one database has said that it depends on the database.
+    # A test that is skipped on one database depends on the database.
     marked = item.get_closest_marker("django_db") or item.get_closest_marker("skipif")
     return marked is not None or bool(DATABASE_FIXTURES & _fixtures(item))
 
@@ -125,13 +126,13 @@ def _fixtures(item: pytest.Item) -> set[str]:
 
 @pytest.fixture
 def chaos(request: pytest.FixtureRequest) -> bool:
-    """Whether the long runs are asked for."""
+    """Whether the run is one of `make chaos`."""
     return bool(request.config.getoption("--chaos"))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def empty_only_used_tables() -> Iterator[None]:
-    """Let tests that commit leave an empty database behind, sooner than by `flush`."""
+    """Let tests that commit leave an empty database, without the slower `flush`."""
     from django.test import TransactionTestCase
 
     from tests.support.emptying import empty_used_tables
@@ -143,7 +144,7 @@ def empty_only_used_tables() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def static_files_found_once() -> Iterator[None]:
-    """Search the applications for static files once, and not for every test client."""
+    """Search the apps for static files once, and not for every test client."""
     from whitenoise.middleware import WhiteNoiseMiddleware
 
     search = WhiteNoiseMiddleware.add_files_from_finders
@@ -178,7 +179,7 @@ def firm(system_firm: Firm) -> Firm:
 
 @pytest.fixture
 def other_firm(system_firm: Firm) -> Firm:
-    """Return another firm, whose rows nobody of the first may see."""
+    """Return another firm, whose rows no member of the first one may see."""
     from tests.factories.tenants import FirmFactory
 
     return FirmFactory(name="Globex", slug="globex")
@@ -186,7 +187,7 @@ def other_firm(system_firm: Firm) -> Firm:
 
 @pytest.fixture
 def job_types(monkeypatch: pytest.MonkeyPatch) -> dict[str, JobType]:
-    """Let a test declare job types of its own, which are gone after it; returns the registry."""
+    """Return the registry; the job types that the test declares are removed after it."""
     from jobs import registry
 
     types = dict(registry._types)

@@ -1,7 +1,8 @@
-"""Which tests are long: `make test` leaves them to `make test-long`, and continuous integration runs all.
+"""Which tests are long: `make test` leaves them to `make test-long`.
 
-`python -m tests.long SQLITE.xml POSTGRESQL.xml` writes the list anew from `--junitxml` of the two
-whole runs: what took LONG_SECONDS or more in one case, save for KEPT.
+Continuous integration runs all tests. `python -m tests.long SQLITE.xml POSTGRESQL.xml` writes the
+list from the `--junitxml` of two whole runs. It has every test that took LONG_SECONDS or more in
+one case, except those of KEPT.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from pathlib import Path
 from tests.support.paths import ROOT
 
 LIST = ROOT / "tests" / "long.txt"
-# On SQLite, and on PostgreSQL.
+# The limits on SQLite and on PostgreSQL.
 LONG_SECONDS = (0.6, 1.2)
-# The names of tests that every run is to see, long as they are.
+# The names of long tests that every run has to have.
 KEPT = frozenset(
     {
         "test_a_dead_job_is_mended_and_completes",
@@ -33,12 +34,12 @@ KEPT = frozenset(
         "test_running_jobs_finish_and_unstarted_ones_are_given_back",
     }
 )
-# A test, or a class: the list names its tests, so that a file with one counts as short.
+# The list has the tests of a class, not the class, so a file with a class counts as short.
 TEST = re.compile(r"^(?:def|async def|class) ([Tt]est\w+)", re.MULTILINE)
 
 
 def name_of(nodeid: str) -> str:
-    """Return the name by which the list knows a test: all its parameters together."""
+    """Return the name of a test in the list, which is the same for all its parameters."""
     path, _, name = nodeid.partition("::")
     return (
         f"{path.removesuffix('.py').replace('/', '.')}.{name.partition('[')[0].replace('::', '.')}"
@@ -50,7 +51,7 @@ def _function(name: str) -> str:
 
 
 def has_none(path: Path, *, long: bool) -> bool:
-    """Say whether all tests of the file at `path` are short, or all long: it need not be imported."""
+    """Say whether the file at `path` has no long test, or with `long` False no short one."""
     module = name_of(f"{path.relative_to(ROOT)}::")
     listed = {name for name in long_tests() if name.startswith(module)}
     if long:

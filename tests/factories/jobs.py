@@ -15,12 +15,12 @@ from tests.factories.tenants import FirmOwnedFactory
 
 
 def envelope(firm_id: int) -> dict[str, Any]:
-    """Return what every payload of a firm's jobs begins with."""
+    """Return the fields with which every payload of a firm's jobs begins."""
     return {"tenant_id": firm_id, "version": "1.0", "correlation_id": "c-1"}
 
 
 def task_call(**changes: Any) -> dict[str, Any]:
-    """Return what a job of `django_task` carries beside the envelope: the call of a task."""
+    """Return the payload of a `django_task` job without the envelope: the call of a task."""
     return {
         "module_path": "tests.jobs.tasks_backend.tasks.noop",
         "args": [],
@@ -59,7 +59,7 @@ class JobQueueFactory(FirmOwnedFactory):
 
 
 class DeadLetterQueueFactory(FirmOwnedFactory):
-    """The dead letter of a job, open and of a fatal error unless the columns say otherwise."""
+    """The dead letter of a job, open and for a fatal error unless the columns say otherwise."""
 
     class Meta:
         model = DeadLetterQueue

@@ -39,7 +39,7 @@ class FirmOwnedFactory(DjangoModelFactory):
 
 
 class UserFactory(DjangoModelFactory):
-    """Somebody; `member_of` is a firm they belong to, `member_of__role` their role there."""
+    """A user; `member_of` is the user's firm, `member_of__role` the role there."""
 
     class Meta:
         model = get_user_model()
@@ -63,7 +63,7 @@ class UserFactory(DjangoModelFactory):
 
 
 def new_member(firm: Firm, role: Role, username: str = "") -> Any:
-    """Return a new member of the firm, who may use the admin; named after their role."""
+    """Return a new member of the firm, who may use the admin, and is named after the role."""
     name = username or f"{role.value}@{firm.slug}.example"
     return UserFactory(
         username=name, email=name, is_staff=True, member_of=firm, member_of__role=role
@@ -71,7 +71,7 @@ def new_member(firm: Firm, role: Role, username: str = "") -> Any:
 
 
 class MembershipFactory(FirmOwnedFactory):
-    """Somebody's role in a firm."""
+    """A user's role in a firm."""
 
     class Meta:
         model = Membership

@@ -1,4 +1,4 @@
-"""Each factory stores a valid row, and all rows that it makes belong to one firm."""
+"""Each factory stores a valid row, and all rows that it stores belong to one firm."""
 
 from __future__ import annotations
 

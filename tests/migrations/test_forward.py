@@ -1,7 +1,7 @@
-"""A database of an earlier release is brought forward, keeps every row, and runs.
+"""A database of an earlier release is migrated, keeps every row, and can be used.
 
-The dumps in `tests/data` were made by version 0.1.0: two firms, and jobs in every state. The
-worker `app-1` of the dump died before it began with "first of the lock".
+The dumps in `tests/data` were made by version 0.1.0: two firms, and jobs in every state. The worker
+`app-1` of the dump died before it started "first of the lock".
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tests.support.schema import described
 
 pytestmark = pytest.mark.req("J-01", "J-08", "J-14", "J-16", "A-03")
 
-# By the number of the invoice, or by the type where there is none.
+# The statuses in the dump, by the number of the invoice, or by type without one.
 BEFORE = {
     "completed": "completed",
     "completed elsewhere": "completed",
@@ -65,13 +65,13 @@ BEFORE = {
     "urgent": "pending",
     "scheduled": "pending",
 }
-# What a worker makes of them, once "dead" is reprocessed; "scheduled" is due in 2100.
+# The statuses after a worker has run and "dead" was reprocessed; "scheduled" is due in 2100.
 AFTER = {
     **{name: "completed" for name, status in BEFORE.items() if status in ("claimed", "pending")},
     **{name: BEFORE[name] for name in BEFORE if BEFORE[name] not in ("claimed", "pending")},
     "dead": "completed",
     "scheduled": "pending",
-    # What the batch was enqueued for, when its parts are done.
+    # The callback of the batch, when its jobs are completed.
     "sum": "completed",
 }
 OTHERS = {
@@ -114,7 +114,7 @@ def invoice_types(job_types: dict[str, Any]) -> None:
 
 @pytest.fixture
 def new_schema(transactional_db: None) -> set[tuple[Any, ...]]:
-    """Return what a database that was made at once says of itself."""
+    """Return the description of a database that was migrated in one go."""
     return described()
 
 
@@ -122,7 +122,7 @@ def new_schema(transactional_db: None) -> set[tuple[Any, ...]]:
 def old_database(
     new_schema: set[tuple[Any, ...]], django_db_blocker: DjangoDbBlocker, tmp_path: Path
 ) -> Iterator[None]:
-    """Make a database of version 0.1.0 the default one."""
+    """Make a database of version 0.1.0 the default one inside the test."""
     dump = ROOT / "tests" / "data" / f"release_0_1_{connection.vendor}.sql.xz"
     sql = lzma.decompress(dump.read_bytes()).decode()
     with (
@@ -148,7 +148,7 @@ def by_number(what: Callable[[JobQueue], Any]) -> dict[str, Any]:
 
 
 def stored_jobs() -> list[dict[str, Any]]:
-    """Return the rows as the database has them, whatever columns there are."""
+    """Return the stored jobs with all columns that the table has."""
     with all_firms("test"), connection.cursor() as cursor:
         cursor.execute("SELECT * FROM jobs_jobqueue ORDER BY job_id")
         names = [column[0] for column in cursor.description]

@@ -1,4 +1,4 @@
-"""The wheel in a project that is not ours: from `pip install` to the first completed job."""
+"""The wheel in somebody else's project, from `pip install` to the first completed job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Calls that a type checker accepts and mistakes that it must find.
+"""Calls that a type checker must accept, and mistakes that it must find.
 
-mypy reads this file with the project's code. A mistake that it no longer finds leaves an ignore
-unused, which is an error too.
+mypy reads this file with the project's code. If it no longer finds a mistake, the ignore is unused,
+and that is an error, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jobs.registry import JobPayload, job
 
 
 class GreetPayload(JobPayload):
-    """Whom to greet."""
+    """A payload with the person to greet."""
 
     name: str
     times: int = 1
@@ -24,7 +24,7 @@ class GreetPayload(JobPayload):
 
 
 class EmptyPayload(JobPayload):
-    """Nothing but the envelope."""
+    """A payload without fields of its own."""
 
 
 @job("typed.greet", category="notifications", payload=GreetPayload)
@@ -68,10 +68,10 @@ def mistakes() -> None:
     GreetPayload(nme="Ada")  # type: ignore[call-arg]
 
 
-# A handler whose payload is another than its type's.
+# The payload of this handler is not that of its type.
 @job("typed.wrong", category="notifications", payload=EmptyPayload)  # type: ignore[arg-type]
 def wrong(payload: GreetPayload, ctx: JobContext) -> None:
-    """Expect a name that nobody sends."""
+    """Expect a name that the type's payload does not have."""
 
 
 def step_results(ctx: JobContext) -> tuple[str, int]:

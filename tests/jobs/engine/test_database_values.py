@@ -12,7 +12,7 @@ from tests.support.databases import postgresql_only
 pytestmark = [pytest.mark.django_db, pytest.mark.req("J-13")]
 
 SECRET = "divorce"
-# A value of its own lines and quotes.
+# A value that contains quotes and several lines.
 LETTER = 'my "divorce"\nof Ada'
 TABLES = """
     CREATE TABLE letters (body jsonb, kind int);
