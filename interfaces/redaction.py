@@ -21,31 +21,48 @@ _SHOWN_KEY = re.compile(rf"{_SHOWN_NAME}\Z")
 
 _ADDRESS = re.compile(r"\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}")
 
-# Each pattern runs in linear time: no nested repeats. What a group `kept` or
-# `before` matches stays.
-_PATTERNS = (
+# Texts, in lower case, without one of which a pattern matches nothing, and the pattern. Looking for
+# the texts takes a hundredth of the time. No text: the pattern itself begins with one. Each pattern
+# runs in linear time: no nested repeats. What a group `kept` or `before` matches stays.
+_PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     # An encrypted key has headers with single hyphens before its body.
-    re.compile(
-        r"-----BEGIN [A-Z ]{1,40}-----(?:[^-]|-(?!----)){0,20000}(?:-----END [A-Z ]{1,40}-----)?"
+    (
+        ("-----begin ",),
+        re.compile(
+            r"-----BEGIN [A-Z ]{1,40}-----"
+            r"(?:[^-]|-(?!----)){0,20000}(?:-----END [A-Z ]{1,40}-----)?"
+        ),
     ),
-    re.compile(r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9+/._~=-]{8,}"),
-    re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]*"),
-    re.compile(r"\bya29\.[A-Za-z0-9._-]{8,}|\b1//[A-Za-z0-9._-]{16,}|\bAIza[A-Za-z0-9_-]{20,}"),
-    re.compile(r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}"),
-    re.compile(
-        rf"(?P<kept>{_SHOWN_NAME})|{_HIDDEN_NAME}[\"']?"
-        r"\s{0,3}[:=]\s{0,3}(?:\"[^\"]{0,2000}\"?|'[^']{0,2000}'?|[^\s\"',;&]{1,2000})"
+    (("bearer", "basic"), re.compile(r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9+/._~=-]{8,}")),
+    (("eyj",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]*")),
+    (
+        ("ya29.", "1//", "aiza"),
+        re.compile(r"\bya29\.[A-Za-z0-9._-]{8,}|\b1//[A-Za-z0-9._-]{16,}|\bAIza[A-Za-z0-9_-]{20,}"),
     ),
-    *DATABASE_VALUES,
-    _ADDRESS,
-    re.compile(r"(?<=://)[^\s/@:]{1,200}:[^\s/@]{1,200}(?=@)"),
+    (("sk-", "pk-", "rk-"), re.compile(r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}")),
+    (
+        (
+            *("password", "passwd", "secret", "token", "authorization", "cookie"),
+            *("apikey", "api_key", "api-key", "privatekey", "private_key", "private-key"),
+        ),
+        re.compile(
+            rf"(?P<kept>{_SHOWN_NAME})|{_HIDDEN_NAME}[\"']?"
+            r"\s{0,3}[:=]\s{0,3}(?:\"[^\"]{0,2000}\"?|'[^']{0,2000}'?|[^\s\"',;&]{1,2000})"
+        ),
+    ),
+    *(((), pattern) for pattern in DATABASE_VALUES),
+    (("@",), _ADDRESS),
+    (("@",), re.compile(r"(?<=://)[^\s/@:]{1,200}:[^\s/@]{1,200}(?=@)")),
 )
+# The characters that a pattern which ignores case takes for an ASCII letter, besides those that
+# lower() makes one: the dotless i, the long s, and the dot that lower() leaves of a dotted I.
+_AS_LETTERS = {0x131: "i", 0x17F: "s", 0x307: None}
 
 
 def redact(text: str, limit: int) -> str:
     """Return `text` without addresses, keys and tokens, NUL-free and at most `limit` long."""
     text = text[: limit * 4].replace("\x00", "\N{REPLACEMENT CHARACTER}")
-    for pattern in _PATTERNS:
+    for pattern in _patterns_for(text):
         text = pattern.sub(_redacted, text)
     text = _storable(text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
@@ -53,9 +70,24 @@ def redact(text: str, limit: int) -> str:
 
 def hide_secrets(text: str) -> str:
     """Return what a person wrote without keys, tokens and passwords, NUL-free; addresses stay."""
-    for pattern in _PATTERNS:
+    for pattern in _patterns_for(text):
         text = text if pattern is _ADDRESS else pattern.sub(_redacted, text)
     return _storable(text)
+
+
+def _patterns_for(text: str) -> list[re.Pattern[str]]:
+    """Return the patterns that may match something in this text."""
+    lower = text.lower() if text.isascii() else text.lower().translate(_AS_LETTERS)
+    found = []
+    for texts, pattern in _PATTERNS:
+        if not texts:
+            found.append(pattern)
+            continue
+        for one in texts:
+            if one in lower:
+                found.append(pattern)
+                break
+    return found
 
 
 def _storable(text: str) -> str:

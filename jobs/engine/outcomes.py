@@ -14,6 +14,7 @@ from uuid import UUID
 from interfaces.redaction import redact
 from jobs.engine.claim import Claim
 from jobs.engine.locks import ReleasedCapacity
+from jobs.engine.tracebacks import format_error
 from jobs.states import DeadReason, Status
 
 
@@ -181,7 +182,7 @@ def _read(part: Callable[[], str], otherwise: str) -> str:
 
 def _formatted(error: BaseException) -> str:
     try:
-        return "".join(traceback.format_exception(error))
+        return format_error(error)
     except BaseException:  # noqa: BLE001 - a broken __str__ must not hide where it was raised
         return "".join(traceback.format_tb(error.__traceback__))
 
@@ -196,5 +197,10 @@ def _ends(text: str) -> str:
 
 
 def _location(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename}:{frames[-1].name}" if frames else ""
+    last = error.__traceback__
+    if last is None:
+        return ""
+    while last.tb_next is not None:
+        last = last.tb_next
+    code = last.tb_frame.f_code
+    return f"{code.co_filename}:{code.co_name}"

@@ -9,6 +9,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interfaces import redaction
 from interfaces.redaction import REDACTED_TEXT, hide_secrets, is_secret_key, redact
 from jobs.engine.redaction import REDACTED_VALUE, redact_secrets
 from jobs.payload_validator import SECRET_KEYS
@@ -212,6 +213,29 @@ def test_any_text_becomes_storable_and_short_enough(text: str, limit: int):
     assert "\x00" not in redacted
     redacted.encode()
     assert len(redacted) <= limit
+
+
+# The characters that Python takes for an i, a k and an s where it ignores case.
+LIKE_LETTERS = str.maketrans({"i": "\u0131", "I": "\u0130", "k": "\u212a", "s": "\u017f"})
+
+
+@given(
+    st.lists(
+        st.sampled_from([text for text, _ in SECRETS]).flatmap(
+            lambda text: st.sampled_from(
+                [text, text.upper(), text.lower(), text.translate(LIKE_LETTERS), text[1:], "é "]
+            )
+        ),
+        max_size=4,
+    )
+)
+def test_a_pattern_is_left_out_only_where_it_matches_nothing(texts: list[str]) -> None:
+    text = "\n".join(texts)
+    every_pattern = text
+    for _, pattern in redaction._PATTERNS:
+        every_pattern = pattern.sub(redaction._redacted, every_pattern)
+
+    assert redact(text, 10_000) == every_pattern
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=200))

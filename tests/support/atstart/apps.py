@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 
 from django.apps import AppConfig
@@ -11,7 +10,7 @@ from django.db import connection
 
 
 class AtStartConfig(AppConfig):
-    """Starts a thread, opens a connection, or ignores the ends of child processes."""
+    """Starts a thread or opens a connection."""
 
     name = "tests.support.atstart"
 
@@ -22,7 +21,5 @@ class AtStartConfig(AppConfig):
             threading.Thread(target=threading.Event().wait, daemon=True).start()
         elif what == "connection":
             connection.ensure_connection()
-        elif what == "ignored SIGCHLD":
-            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         else:
             raise ValueError(f"AT_START={what}")
