@@ -28,13 +28,18 @@ class TableWatch:
     """Knows how small the table was when plans of this process may have been made."""
 
     def __init__(self) -> None:
-        # Nobody knows how small it was before the first look: `analyze` goes by the statistics.
-        self._planned_pages = 0
+        # None: nobody has looked yet.
+        self._planned_pages: int | None = None
+
+    def look(self) -> None:
+        """Note how many pages the table has, before this process plans any statement."""
+        self._planned_pages = in_transaction(_sizes)[0] if connection.vendor == "postgresql" else 0
 
     def has_outgrown(self, pages: int) -> bool:
         """Say whether the table has grown many times since; call it often, from the beginning."""
         # Plans are also made anew after a table was emptied.
-        self._planned_pages = min(self._planned_pages, pages)
+        planned = self._planned_pages
+        self._planned_pages = pages if planned is None else min(planned, pages)
         return _is_much_more(pages, self._planned_pages)
 
     def analyze(self) -> None:
@@ -46,8 +51,7 @@ class TableWatch:
             return
         pages, known_pages = in_transaction(_renewed_sizes)
         if not _is_much_more(pages, known_pages):
-            # Plans are never older than the statistics, which have them made anew.
-            self._planned_pages = min(pages, known_pages)
+            self._planned_pages = pages
 
 
 def _renewed_sizes() -> tuple[int, int]:

@@ -122,7 +122,7 @@ class Maintenance:
         per_lease = lease_seconds()
         rescue_every = min(max(per_lease / 6, 0.2), 5.0)
         snapshots = LongTransactionWatch(state)
-        table = TableWatch()
+        self.table = table = TableWatch()
         # The names are those in the log.
         self._tasks = [
             MaintenanceTask("admit", SWEEP_SECONDS, self._admit, attrgetter("waiting")),

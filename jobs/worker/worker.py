@@ -118,6 +118,7 @@ class WorkerLoop:
             try:
                 refresh_connection()
                 require_rls()
+                self._maintenance.table.look()
                 self._heartbeat.start()
             except AWAY as error:
                 self._outage.failed(error)

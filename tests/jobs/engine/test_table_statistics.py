@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from unittest.mock import patch
 
 import psycopg
@@ -15,6 +16,7 @@ from jobs.engine.outcomes import Completed, Settlement
 from jobs.engine.pending_work import read_pending_work
 from jobs.engine.settle import settle
 from jobs.engine.table_statistics import TableWatch
+from jobs.models import Worker
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from jobs.testing.run import run_maintenance
 from tenants.models import Firm
@@ -92,20 +94,6 @@ def test_the_plans_of_an_empty_table_do_not_last(firm: Firm) -> None:
 
 
 @postgresql_only
-def test_a_worker_that_first_looks_after_the_burst_has_the_table_analyzed(firm: Firm) -> None:
-    forget_statistics()
-    enqueue("test.work", firm=firm)
-    work_through(1)
-    burst(firm)
-    assert work_through(10) > BACKLOG, "the plans are good already: nothing is shown"
-    watch = TableWatch()
-    assert watch.has_outgrown(pages())
-    watch.analyze()
-    assert not watch.has_outgrown(pages())
-    assert work_through(10) == 0
-
-
-@postgresql_only
 def test_a_worker_has_a_table_analyzed_that_outgrew_its_plans(firm: Firm) -> None:
     forget_statistics()
     looked: list[int] = []
@@ -125,15 +113,30 @@ def test_a_worker_has_a_table_analyzed_that_outgrew_its_plans(firm: Firm) -> Non
 
 
 @postgresql_only
-def test_a_large_table_is_not_analyzed_for_plans_that_know_its_size(firm: Firm) -> None:
+def test_a_burst_that_comes_before_the_first_maintenance_is_seen(firm: Firm) -> None:
+    forget_statistics()
+    enqueued = threading.Event()
+    looks = TableWatch.has_outgrown
+
+    def after_the_burst(watch: TableWatch, pages: int) -> bool:
+        return enqueued.is_set() and looks(watch, pages)
+
+    with (
+        patch.object(TableWatch, "has_outgrown", after_the_burst),
+        working(worker_loop(burst=False, job_types=("test.other",))),
+    ):
+        wait_until(Worker.objects.exists, "the worker to start")
+        burst(firm)
+        enqueued.set()
+        wait_until(lambda: known_pages() > 0, "the table to be analyzed")
+
+
+@postgresql_only
+def test_a_large_table_is_not_analyzed_for_plans_that_are_to_come(firm: Firm) -> None:
+    forget_statistics()
     burst(firm)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE jobs_jobqueue")
     watch = TableWatch()
-    assert watch.has_outgrown(pages())
-    with CaptureQueriesContext(connection) as queries:
-        watch.analyze()
-    assert not [one for one in queries if "ANALYZE" in one["sql"]]
+    watch.look()
     assert not watch.has_outgrown(pages())
     assert watch.has_outgrown(5 * pages())
 
@@ -153,7 +156,6 @@ def test_a_table_that_was_analyzed_meanwhile_is_left_alone(firm: Firm) -> None:
 def test_a_worker_that_knew_a_large_table_sees_it_grow_again(firm: Firm) -> None:
     burst(firm)
     watch = TableWatch()
-    watch.analyze()
     assert not watch.has_outgrown(pages())
     forget_statistics()
     assert not watch.has_outgrown(pages())
