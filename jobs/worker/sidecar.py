@@ -23,6 +23,7 @@ from uuid import UUID
 
 from django.db import connection, connections
 
+from jobs.conf import lease_seconds
 from jobs.engine.lease import heartbeat
 from jobs.engine.rescue import rescue_reported
 from jobs.execution.child_process import die_with_parent
@@ -49,6 +50,8 @@ class Sidecar:
         self._slots = slots
         self.pid = 0
         self._connection: Connection | None = None
+        # The rescues of the last lease, and when they were asked for (monotonic).
+        self._rescues: list[tuple[float, bytes]] = []
 
     def start(self) -> None:
         """Fork the sidecar, unless it runs. This process must have no threads.
@@ -70,6 +73,9 @@ class Sidecar:
                 os._exit(1)
         theirs.close()
         self._connection = ours
+        # The sidecar before this one may not have finished them; to finish one twice changes nothing.
+        for _, message in self._recent_rescues():
+            self._send(message)
 
     def leave(self) -> None:
         """Close the connection, in a fork that is no supervisor."""
@@ -82,7 +88,14 @@ class Sidecar:
 
     def rescue(self, child: int, worker_id: UUID, running: Sequence[int]) -> None:
         """Take back the jobs of this worker, which is dead; `running` are the tokens it ran."""
-        self._send(worker_id.bytes + struct.pack(f"{len(running) + 1}q", child, *running))
+        message = worker_id.bytes + struct.pack(f"{len(running) + 1}q", child, *running)
+        self._rescues = [*self._recent_rescues(), (time.monotonic(), message)]
+        self._send(message)
+
+    def _recent_rescues(self) -> list[tuple[float, bytes]]:
+        """Return the rescues that the end of the lease has not made needless."""
+        begin = time.monotonic() - lease_seconds()
+        return [(at, message) for at, message in self._rescues if at > begin]
 
     def got_signal_at(self, received_at: float) -> bool:
         """Say whether the sidecar got a signal at about this monotonic time, too."""

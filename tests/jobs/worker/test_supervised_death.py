@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from uuid import UUID
 
+import psutil  # type: ignore[import-untyped]  # its types are a package of their own
 import pytest
 from django.db import connection
 
@@ -160,6 +161,29 @@ def test_of_jobs_with_a_single_attempt_only_the_one_that_ran_is_given_up(
     fleet.stop()
     assert queue.statuses(behind) == {Status.COMPLETED: 200}
     queue.check(expected_dead=[blocking])
+
+
+def test_a_rescue_that_its_sidecar_did_not_finish_is_left_to_the_next(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    gate = queue.gate()
+    (job_id,) = queue.add(gate=gate)
+    parent = fleet.start(supervised=True, lease_seconds=LONG_LEASE_SECONDS)
+    queue.wait_until_started(job_id)
+    worker = Worker.objects.get()
+    children = {child.pid for child in psutil.Process(parent.session).children()}
+    (sidecar,) = children - {worker.pid}
+
+    os.kill(sidecar, signal.SIGSTOP)
+    os.kill(worker.pid, signal.SIGKILL)
+    wait_until(Worker.objects.exclude(pk=worker.pk).exists, "the next worker")
+    assert in_flight_of(worker.pk) == 1
+    os.kill(sidecar, signal.SIGKILL)
+
+    wait_until(
+        lambda: not in_flight_of(worker.pk), "its job back in the queue", timeout=BACK_SECONDS
+    )
+    gate.open()
 
 
 def test_what_dies_with_its_supervisor_is_left_to_the_lease(queue: Scenario, fleet: Fleet) -> None:
