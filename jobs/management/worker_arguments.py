@@ -128,6 +128,12 @@ def add_processes(parser: CommandParser) -> None:
         help="number of worker processes (default: %(default)s)",
     )
     parser.add_argument(
+        "--spawn",
+        action="store_true",
+        help="start each worker process as a new interpreter that loads the code itself, not as a "
+        "fork of this one",
+    )
+    parser.add_argument(
         "--health-port",
         type=_port,
         metavar="PORT",

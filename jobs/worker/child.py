@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import mmap
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -64,8 +67,9 @@ class ForkedProcess:
 class Child:
     """One worker process at a time, and when it may be started again (monotonic seconds)."""
 
-    def __init__(self, program: Program, threads: int) -> None:
+    def __init__(self, program: Program, threads: int, *, forks: bool) -> None:
         self._program = program
+        self._forks = forks
         self._slots_file = shared_file(threads)
         self.slots = RunningSlots(mmap.mmap(self._slots_file, 0))
         self.process: Process | None = None
@@ -87,7 +91,7 @@ class Child:
         """
         self.started_at = time.monotonic()
         self.is_killed = False
-        if may_fork():
+        if self._forks and may_fork():
             flush_streams()
             pid = os.fork()
             self.process = ForkedProcess(pid)
@@ -99,8 +103,17 @@ class Child:
         return False
 
     def run(self) -> NoReturn:
-        """Run the program in this process, and end it."""
-        sys.exit(self._program.run(self.slots))
+        """Run the program in this process, and end the process as the interpreter would.
+
+        Nothing is raised, because the code that called the supervisor is that of another process:
+        it would start another one, or remove what belongs to that process.
+        """
+        code = 1
+        try:
+            code = self._program.run(self.slots)
+        except BaseException:  # noqa: BLE001 - as the interpreter does at its end
+            traceback.print_exc()
+        _end_interpreter(code)
 
     def observe(self, seconds: float) -> None:
         """Note whether the process showed life in these seconds; a stopped one need not."""
@@ -125,6 +138,19 @@ class Child:
         """Send a signal, if the process runs."""
         if self.process is not None:
             self.process.send_signal(number)
+
+
+def _end_interpreter(code: int) -> NoReturn:
+    """Wait for threads, call the functions that were registered for the exit, and end.
+
+    `multiprocessing` ends its forks by the same functions, as there are no public ones.
+    """
+    with suppress(BaseException):
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+    with suppress(BaseException):
+        atexit._run_exitfuncs()  # noqa: SLF001
+    flush_streams()
+    os._exit(code)
 
 
 def may_fork() -> bool:

@@ -48,7 +48,7 @@ class Supervisor:
     With `lasting`, every child is restarted, whatever its exit code. In a burst a child that exits
     with 0 is done, unless its handlers had not ended, because one of them may have chosen the exit
     code; one that keeps failing at its start is given up. A worker that an operator asked to end is
-    not replaced.
+    not replaced. With `forks`, children are forks of this process where that is safe.
     """
 
     def __init__(
@@ -58,9 +58,10 @@ class Supervisor:
         threads: int,
         grace_seconds: float,
         lasting: bool,
+        forks: bool = True,
     ) -> None:
         self._lasting = lasting
-        self._children = [Child(program, threads) for program in programs]
+        self._children = [Child(program, threads, forks=forks) for program in programs]
         self._sidecar = Sidecar([child.slots for child in self._children])
         self._orphans = Orphans()
         self._grace_seconds = grace_seconds
@@ -70,13 +71,11 @@ class Supervisor:
         self._tick_seconds = min(TICK_SECONDS, lease_seconds() / TICKS_PER_LEASE)
 
     def run(self) -> int:
-        """Run until every child is done, given up or stopped; return the exit code.
-
-        Raises:
-            SystemExit: this process is a child that was forked, and its program has ended.
-        """
+        """Run until every child is done, given up or stopped; return the exit code."""
         # An app, or a check, may have opened one. The forked processes would share it.
         connections.close_all()
+        # If it is ignored, which a shell or an app may have asked for, nobody learns how a child ended.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
         self._orphans.adopt()
         self._start_due()

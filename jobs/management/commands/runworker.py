@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from django.core.checks import Tags
@@ -88,6 +87,7 @@ class Command(BaseCommand):
             threads=worker.concurrency,
             grace_seconds=worker.grace_seconds,
             lasting=not worker.burst and worker.max_jobs is None,
+            forks=not options["spawn"],
         )
         code = supervisor.run()
         # Exit without Python's shutdown, which takes seconds on a busy machine and is not needed.
@@ -107,7 +107,15 @@ class Command(BaseCommand):
         command = [*self._command_line, "--skip-checks", "--child", str(parent)]
         if address:
             command += ["--health-port", str(address[1])]
-        return Program(partial(_serve, worker, parent=parent, health_address=address), command)
+
+        def run(slots: RunningSlots) -> int:
+            try:
+                return _serve(worker, slots, parent, address)
+            except CommandError as error:
+                self.stderr.write(f"CommandError: {error}")
+                return error.returncode
+
+        return Program(run, command)
 
 
 def _health_address(options: Mapping[str, Any], number: int) -> tuple[str, int] | None:

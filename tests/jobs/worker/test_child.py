@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
 SUPERVISED = """
-import os, sys
+import atexit, os, sys
 import django
 django.setup()
 from jobs.worker.child import Program
@@ -22,12 +22,18 @@ from jobs.worker.supervisor import Supervisor
 
 def run(slots):
     print("child of", os.getppid(), flush=True)
+    atexit.register(print, "exit hook", flush=True)
     {ending}
 
 print("supervisor", os.getpid(), flush=True)
-code = Supervisor([Program(run, [])], threads=1, grace_seconds=1.0, lasting=False).run()
-print("exit code", code, flush=True)
-os._exit(0)
+try:
+    code = Supervisor([Program(run, [])], threads=1, grace_seconds=1.0, lasting=False).run()
+    print("exit code", code, flush=True)
+except BaseException as error:
+    print("caught", error, flush=True)
+finally:
+    print("left", flush=True)
+    os._exit(0)
 """
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 
@@ -82,7 +88,7 @@ def test_a_process_with_another_thread_is_not_forked() -> None:
     [
         pytest.param("return 0", 0, 1, "", id="it is done"),
         pytest.param("raise OSError('full')", 1, 3, "OSError: full", id="a system error"),
-        pytest.param("raise SystemExit('end')", 1, 3, "end", id="it exits"),
+        pytest.param("raise SystemExit(0)", 1, 3, "SystemExit: 0", id="it exits"),
     ],
 )
 def test_a_fork_never_acts_as_a_supervisor(ending: str, code: int, starts: int, said: str) -> None:
@@ -95,9 +101,9 @@ def test_a_fork_never_acts_as_a_supervisor(ending: str, code: int, starts: int, 
         timeout=60,
     )
 
-    first, *children, last = done.stdout.splitlines()
+    first, *children, code_line, left = done.stdout.splitlines()
     supervisor = first.removeprefix("supervisor ")
-    assert children == [f"child of {supervisor}"] * starts
-    assert last == f"exit code {code}"
+    assert children == [f"child of {supervisor}", "exit hook"] * starts
+    assert [code_line, left] == [f"exit code {code}", "left"], "the supervisor alone goes on"
     errors = [line for line in done.stderr.splitlines() if line and line[0] not in " T"]
     assert errors == [said] * (starts if said else 0)

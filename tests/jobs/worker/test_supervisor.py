@@ -45,20 +45,29 @@ def has_database_open(pid: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("at_start", "forked"),
+    ("arguments", "at_start", "forked"),
     [
-        pytest.param({}, True, id="forked"),
-        pytest.param({"AT_START": "connection"}, True, id="forked beside an open connection"),
-        pytest.param({"AT_START": "thread"}, False, id="another thread, so not forked"),
+        pytest.param([], {}, True, id="forked"),
+        pytest.param([], {"AT_START": "connection"}, True, id="forked beside an open connection"),
+        pytest.param([], {"AT_START": "ignored SIGCHLD"}, True, id="forked, SIGCHLD ignored"),
+        pytest.param([], {"AT_START": "thread"}, False, id="another thread, so not forked"),
+        pytest.param(["--spawn"], {}, False, id="told not to fork"),
     ],
 )
 def test_a_killed_process_is_replaced_and_its_job_done_again(
-    queue: Scenario, fleet: Fleet, at_start: dict[str, str], forked: bool
+    queue: Scenario,
+    fleet: Fleet,
+    arguments: list[str],
+    at_start: dict[str, str],
+    forked: bool,
 ) -> None:
     gate = queue.gate()
     (job_id,) = queue.add(gate=gate)
     parent = fleet.start(
-        *("--processes", "2"), supervised=True, lease_seconds=SHORT_LEASE_SECONDS, **at_start
+        *("--processes", "2", *arguments),
+        supervised=True,
+        lease_seconds=SHORT_LEASE_SECONDS,
+        **at_start,
     )
     wait_until(lambda: len(living_pids()) == 2, "two processes")
     queue.wait_until_started(job_id)

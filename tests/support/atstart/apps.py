@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 
 from django.apps import AppConfig
@@ -10,7 +11,7 @@ from django.db import connection
 
 
 class AtStartConfig(AppConfig):
-    """Starts a thread or opens a connection."""
+    """Starts a thread, opens a connection, or ignores the ends of child processes."""
 
     name = "tests.support.atstart"
 
@@ -21,5 +22,7 @@ class AtStartConfig(AppConfig):
             threading.Thread(target=threading.Event().wait, daemon=True).start()
         elif what == "connection":
             connection.ensure_connection()
+        elif what == "ignored SIGCHLD":
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         else:
             raise ValueError(f"AT_START={what}")
