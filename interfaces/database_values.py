@@ -10,6 +10,8 @@ import re
 # A value that PostgreSQL quotes may contain quotes and newlines: it ends with a quote at the end of
 # a line, or where another part of the message begins.
 _ITS_NEWLINE = r"\n(?!LINE [\d\[]|CONTEXT: |Traceback |\nThe above |\nDuring |  File \")"
+# A value in the middle of a line ends before the other parts of the message.
+_NEWLINE_BEFORE_ITS_END = _ITS_NEWLINE.replace("(?!", "(?!DETAIL: |HINT: |QUERY: |", 1)
 _TO_ITS_END = rf"(?:[^\n]|{_ITS_NEWLINE}){{0,8000}}"
 _QUOTED = rf"\"(?:[^\"\n]|\"(?!\n|\Z)|{_ITS_NEWLINE}){{0,8000}}\"?"
 
@@ -17,7 +19,7 @@ _QUOTED = rf"\"(?:[^\"\n]|\"(?!\n|\Z)|{_ITS_NEWLINE}){{0,8000}}\"?"
 
 # What is said before a value that is quoted at the end of a line.
 _BEFORE_A_VALUE = (
-    r" input syntax for type [\w (),.]{1,60}: ",
+    r" input syntax for type [^\n\"]{1,60}: ",
     r"invalid input value for enum [\w.$\" ]{1,140}: ",
     r" out of range: ",
     r"malformed (?:array|range|multirange|record) literal: ",
@@ -63,7 +65,7 @@ _NAMED = (
     # Of a connection that was refused.
     "role (?<!FATAL:  role )",
 )
-_NAME = rf"(?!\" for encoding )(?:[^\n]|{_ITS_NEWLINE})"
+_NAME = rf"(?!\" for encoding )(?:[^\n]|{_NEWLINE_BEFORE_ITS_END})"
 _MISSING = r" (?:for encoding \"[^\"\n]{1,40}\" )?does not exist"
 _IN_THE_STATEMENT = (
     r"\nLINE (?:\[redacted\]|\d{1,9}: (?:[^'\n]|'[^'\n]{0,200}'){0,200}?"
@@ -87,12 +89,18 @@ DATABASE_VALUES = (
     # Before the statement's line is hidden, which is looked into.
     *(_around(one, _MISSING, _NAME, rf"(?!{_MISSING}{_IN_THE_STATEMENT})") for one in _NAMED),
     *(_after(one, _QUOTED) for one in _BEFORE_A_VALUE),
-    *(_around(before, after, r"[\s\S]") for before, after in _AROUND_A_VALUE),
+    *(
+        _around(before, after, rf"(?:[^\n]|{_NEWLINE_BEFORE_ITS_END})")
+        for before, after in _AROUND_A_VALUE
+    ),
     # Only what can be read as a number is out of range.
     re.compile(r"\"[\w\s.+-]{1,8000}\"(?= is out of range for type )"),
     _after(r"\(too many dotted names\): ", r"[^\n]{1,8000}"),
     # An operator that is missing for its types has a sign.
-    _after("operator does not exist: ", r"[^\n!#%&*+/<=>?@^`|~-]{1,8000}(?=\n|\Z)"),
+    _after(
+        "operator does not exist: ",
+        r"(?:(?!operator does not exist: )[^\n!#%&*+/<=>?@^`|~-]){1,8000}(?=\n|\Z)",
+    ),
     _after(" at or near ", rf"(?!{_WORD_OR_SIGN}){_QUOTED}"),
     # The statement's line, if it has a literal.
     _after(r"\nLINE ", r"\d{1,9}: (?=[^'\n]{0,200}?(?:'|\$\w{0,20}\$))[^\n]{0,2000}"),

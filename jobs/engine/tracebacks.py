@@ -44,9 +44,10 @@ def format_error(error: BaseException) -> str:
 def _has_usual_form(error: BaseException) -> bool:
     """Say whether its text is that of its frames, followed by its own.
 
-    A group has the texts of its members. For a missing name Python looks into the frames.
+    A group has the texts of its members. For a missing name or attribute Python looks into the
+    frames.
     """
-    return not isinstance(error, BaseExceptionGroup | NameError | ImportError)
+    return not isinstance(error, BaseExceptionGroup | NameError | AttributeError | ImportError)
 
 
 def _frames(error: BaseException) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mail.models import Action, ActionStatus, ActionType, MailAccount, Message
-from mail.services.actions.label_changes import LabelChange, changed_labels
-from mail.services.actions.types import LABEL_ACTIONS, LABEL_CHANGES
+from mail.services.actions.label_changes import LabelChange, change_of, changed_labels
+from mail.services.actions.types import ACTIONS, LABEL_ACTIONS, LABEL_CHANGES
 from tenants.scope import firm_scope
 
 ASKED_AT = "asked_history_id"
@@ -21,6 +21,12 @@ OVERRULED_BY_HAND = (LABEL_CHANGES - LABEL_ACTIONS) | {
     ActionType.RESTORE,
     ActionType.DELETE,
 }
+
+
+# What an undo may add or remove.
+GMAILS_LABELS = frozenset(
+    label for declared in ACTIONS.values() for label in declared.adds | declared.removes
+)
 
 
 @dataclass(frozen=True)
@@ -62,22 +68,31 @@ def hint_at_start(action: Action, history_id: int | None) -> dict[str, Any]:
 def own_changes_since(action: Action, history_id: int) -> SeenChanges:
     """Return what other actions of ours changed after this history id, or after this was asked for.
 
-    One that began earlier may count although its change is older; then a person's change may be
-    missed, but none is made up.
+    One that began earlier may count although its change is older, and one that has not ended well
+    may have changed nothing; then a person's change may be missed.
     """
     own = SeenChanges()
     with firm_scope(action.firm_id):
         rows = Action.objects.filter(message_id=action.message_id, undo_hint__isnull=False)
-        found = list(rows.exclude(pk=action.pk).only("status", "undo_hint", "executed_at"))
+        rows = rows.exclude(pk=action.pk)
+        found = list(rows.only("status", "action_type", "pre_image", "undo_hint", "executed_at"))
     for row in found:
         hint = row.undo_hint or {}
         is_later = row.executed_at is not None and row.executed_at >= action.created_at
-        if row.status == ActionStatus.COMPLETED and (
-            is_later or (hint.get("history_id") or 0) >= history_id
-        ):
-            changed = changed_labels(hint)
+        has_begun = row.pre_image is not None or row.status == ActionStatus.COMPLETED
+        if has_begun and (is_later or (hint.get("history_id") or 0) >= history_id):
+            changed = _may_have_changed(row)
             own.added.update(changed.add)
             own.removed.update(changed.remove)
         if (hint.get(WOKEN_AT) or 0) >= history_id:
             own.added.update(["INBOX"])
     return own
+
+
+def _may_have_changed(action: Action) -> LabelChange:
+    """Return what it changed; if Gmail's answer was lost, what it would have changed."""
+    if action.status == ActionStatus.COMPLETED:
+        return changed_labels(action.undo_hint or {})
+    if action.action_type == ActionType.UNDO:
+        return LabelChange(GMAILS_LABELS, GMAILS_LABELS)
+    return change_of(ActionType(action.action_type))

@@ -108,7 +108,8 @@ def _start(outbound: OutboundMessage, job_id: UUID, release: int) -> bool:
     own_failure = Q(status=OutboundStatus.FAILED, job_id=job_id)
     unsent = Q(status__in=[OutboundStatus.QUEUED, OutboundStatus.SENDING])
     with firm_scope(outbound.firm_id):
-        if outbound.status == OutboundStatus.FAILED and stays_failed(outbound):
+        is_own = outbound.job_id == job_id and outbound.releases == release
+        if outbound.status == OutboundStatus.FAILED and is_own and stays_failed(outbound):
             return False
         rows = OutboundMessage.objects.filter(own_failure | unsent, pk=outbound.pk)
         started = rows.filter(releases=release).update(

@@ -162,6 +162,18 @@ def test_names_stay(statement: str, stays: str) -> None:
             "invalid XML content\nDETAIL:  line 1: Premature end\n<a>divorce\n   ^\nnext",
             "invalid XML content\nDETAIL:  line [redacted]",
         ),
+        (
+            'invalid input syntax for type public.my-type: "divorce"',
+            "invalid input syntax for type public.my-type: [redacted]",
+        ),
+        (
+            'syntax error at or near "<<<<"\nLINE 1: SELECT \'he wrote: ": syntax error then divorce\'',
+            "syntax error at or near [redacted]\nLINE [redacted]",
+        ),
+        (
+            'of relation "t" violates\nDETAIL:  Key (a)=(u" does not exist divorce) already exists.',
+            'of relation "t" violates\nDETAIL:  Key [redacted]',
+        ),
     ],
 )
 def test_messages_that_no_statement_here_brings_about(text: str, shown: str) -> None:

@@ -281,6 +281,7 @@ def test_redacting_twice_changes_nothing(text: str):
         'SQL statement "',
         "portal parameter $1 = ",
         'COPY x, line 1: "',
+        "operator does not exist: a",
         " input syntax for type a",
         ' input syntax for type a"\n',
         'syntax error in tsquery: "x',

@@ -11,14 +11,14 @@ import pytest
 from jobs.engine.clock import database_now
 from jobs.testing import NotRunnable, frozen_time, run_job
 from mail.gmail.client import GmailClient
-from mail.gmail.simulator.faults import LOST_REQUEST, Fault
+from mail.gmail.simulator.faults import LOST_ANSWER, LOST_REQUEST, Fault
 from mail.models import Action, Approval, MailAccount
-from mail.services.actions.actions import request_action
+from mail.services.actions.actions import fail_action, request_action
 from mail.services.approvals.approvals import approve
 from mail.services.mailboxes.modes import pause_mailbox, resume_writing
 from mail.services.syncing.sync import sync_mailbox
 from tenants.scope import firm_scope
-from tests.mail.action_kit import ask, current, done, in_gmail, received, run, undone
+from tests.mail.action_kit import ask, ask_undo, current, done, in_gmail, received, run, undone
 from tests.mail.approval_kit import person
 from tests.mail.mail_kit import Mailbox, jobs, only, stored
 
@@ -176,6 +176,37 @@ def test_our_own_changes_are_nobodys_hand(mailbox: Mailbox) -> None:
         assert "INBOX" in mailbox.labels(arrived)
         done(mailbox, arrived, "archive")
     assert "INBOX" not in mailbox.labels(arrived)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "label"), [("star", "unstar", "STARRED"), ("trash", "restore", "TRASH")]
+)
+def test_an_action_that_failed_after_its_effect_is_nobodys_hand(
+    mailbox: Mailbox, first: str, second: str, label: str
+) -> None:
+    arrived = arrival(mailbox)
+    failed = ask(mailbox, arrived, first)
+    mailbox.simulator.order_fault(
+        LOST_ANSWER, method=f"messages.{'trash' if first == 'trash' else 'modify'}"
+    )
+    assert run(failed).status == "pending"
+    fail_action(mailbox.firm.pk, failed.pk, "given up")
+    assert label in mailbox.labels(arrived)
+
+    assert run(ask(mailbox, arrived, second)).result["changed"] is True
+
+    assert label not in mailbox.labels(arrived)
+
+
+def test_an_undo_that_failed_after_its_effect_is_nobodys_hand(mailbox: Mailbox) -> None:
+    arrived = arrival(mailbox)
+    undo = ask_undo(mailbox, done(mailbox, arrived, "archive"))
+    mailbox.simulator.order_fault(LOST_ANSWER, method="messages.modify")
+    assert run(undo).status == "pending"
+    fail_action(mailbox.firm.pk, undo.pk, "given up")
+    assert "INBOX" in mailbox.labels(arrived)
+
+    assert run(ask(mailbox, arrived, "archive")).result["changed"] is True
 
 
 def test_without_history_the_action_is_done(mailbox: Mailbox) -> None:
