@@ -26,8 +26,10 @@ def format_error(error: BaseException) -> str:
     """Return the text of the error and of those behind it, as `traceback.format_exception` does."""
     parts: list[str] = []
     current: BaseException | None = error
+    errors = 0
     while current is not None:
-        if not _has_usual_form(current) or len(parts) > MOST_ERRORS:
+        errors += 1
+        if errors > MOST_ERRORS or not _has_usual_form(current):
             return "".join(traceback.format_exception(error))
         parts += [*reversed(traceback.format_exception_only(current)), _frames(current)]
         if current.__cause__ is not None:

@@ -76,6 +76,17 @@ def misspelled_attribute() -> None:
     "text".uper()  # type: ignore[attr-defined]
 
 
+class Account:
+    balance = 0
+
+    def misspelled(self) -> None:
+        self.balence  # type: ignore[attr-defined]  # noqa: B018
+
+
+def misspelled_attribute_of_self() -> None:
+    Account().misspelled()
+
+
 def missing_module() -> None:
     import no_such_module  # type: ignore[import-not-found]  # noqa: F401
 
@@ -120,6 +131,7 @@ def raised_by(function: Callable[[], None]) -> BaseException:
         caused_by_a_group,
         misspelled_name,
         misspelled_attribute,
+        misspelled_attribute_of_self,
         missing_module,
         not_python,
         endless,
@@ -131,6 +143,26 @@ def test_the_text_is_the_one_that_python_prints(function: Callable[[], None]) ->
     for _ in ("formatted", "kept"):
         error = raised_by(function)
         assert format_error(error) == "".join(traceback.format_exception(error))
+
+
+def test_of_a_chain_of_errors_each_has_its_frames_kept() -> None:
+    def fail(number: int) -> None:
+        if number == 1:
+            raise ValueError(number)
+        try:
+            fail(number - 1)
+        except ValueError as error:
+            raise ValueError(number) from error
+
+    first, again = [raised_by(lambda: fail(tracebacks.MOST_ERRORS)) for _ in range(2)]
+    expected = "".join(traceback.format_exception(again))
+    format_error(first)
+    formatted_again = AssertionError("formatted again")
+    with (
+        patch.object(traceback, "format_tb", side_effect=formatted_again),
+        patch.object(traceback, "format_exception", side_effect=formatted_again),
+    ):
+        assert format_error(again) == expected
 
 
 def test_an_error_that_was_never_raised_has_no_frames() -> None:

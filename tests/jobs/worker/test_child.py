@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ import pytest
 from jobs.worker.child import ForkedProcess
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
+from tests.support.workers import Fleet
 
 SUPERVISED = """
 import atexit, os, sys
@@ -107,3 +109,21 @@ def test_a_fork_never_acts_as_a_supervisor(ending: str, code: int, starts: int, 
     assert [code_line, left] == [f"exit code {code}", "left"], "the supervisor alone goes on"
     errors = [line for line in done.stderr.splitlines() if line and line[0] not in " T"]
     assert errors == [said] * (starts if said else 0)
+
+
+@linux_only
+@pytest.mark.processes
+@pytest.mark.django_db(transaction=True)
+def test_a_fork_says_in_one_line_which_port_is_taken(fleet: Fleet) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        worker = fleet.start("--burst", "--health-port", str(port), supervised=True)
+        assert worker.wait_for_exit(60) == 1
+
+    said = f"CommandError: argument --health-port: cannot listen on 127.0.0.1:{port}: "
+    lines = [line for line in worker.log().splitlines() if line.startswith("CommandError")]
+    assert len(lines) == 3, "one for each start"
+    assert all(line.startswith(said) for line in lines)
+    fleet.assert_no_traceback()

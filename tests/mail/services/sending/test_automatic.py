@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -21,6 +22,7 @@ from mail.services.actions.actions import request_action
 from mail.services.approvals.approvals import approve
 from mail.services.sending import loop_guard
 from mail.services.sending.outbound_operations import send_again
+from mail.services.sending.send import send_outbound
 from tenants.scope import firm_scope
 from tests.mail.action_kit import ask, current, received
 from tests.mail.approval_kit import person, reread
@@ -343,6 +345,22 @@ def test_failed_replies_whose_jobs_are_retried_are_held_to_the_limit(box: Mailbo
     send_again(first, reason="She asked twice")
     drain()
     assert len(sent(box)) == 2
+
+
+def test_a_job_that_is_no_longer_the_replys_leaves_its_error_alone(box: Mailbox) -> None:
+    action = reply(box, received(box))
+    box.simulator.order_fault(
+        Fault(status=403, reason="insufficientPermissions"), method="drafts.create"
+    )
+    drain()
+    first = only(stored(OutboundMessage), action_id=action.pk)
+    reply(box, received(box))
+    drain()
+
+    result = send_outbound(box.account, box.gmail, first.pk, job_id=uuid4(), release=first.releases)
+
+    assert result["skipped"]
+    assert sending(first).error == first.error != ""
 
 
 @pytest.mark.req("M-24")
