@@ -9,6 +9,8 @@ from pathlib import Path
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
+from interfaces.redaction import redact
+
 UNDEFINED_TABLE, UNDEFINED_COLUMN = "42P01", "42703"
 # The role may only read, or the database is read-only: no mistake of the code's.
 READ_ONLY, NO_PRIVILEGE = "25006", "42501"
@@ -41,7 +43,7 @@ def unusable(error: BaseException) -> str:
     if not isinstance(error, DatabaseError | InterfaceError):
         return ""
     of_the_database = isinstance(error, OperationalError | InterfaceError)
-    said = " ".join(str(error).split())[:MOST_CHARACTERS] or type(error).__name__
+    said = redact(" ".join(str(error).split()), MOST_CHARACTERS) or type(error).__name__
     # SQLite's "file is not a database" is a plain DatabaseError, and psycopg raises the wrong class
     # for the wrong name of an option.
     misnamed = type(error) is DatabaseError or said.startswith(NO_OPTION)

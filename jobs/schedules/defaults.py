@@ -13,7 +13,7 @@ from jobs.engine.clock import database_now
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
 from jobs.registry import JobType, Scheduled
-from jobs.registry.timetable import MAX_INTERVAL_SECONDS
+from jobs.registry.timetable import MAX_INTERVAL_SECONDS, is_time_zone
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import all_firms
@@ -138,5 +138,8 @@ def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:
     if any(getattr(row, name) != value for name, value in timing.items()):
         for name, value in timing.items():
             setattr(row, name, value)
+        if not is_time_zone(row.time_zone):
+            # It is an operator's, and another host may have it.
+            return
         untouched["next_run_at"] = row.timetable().first_after(now)
     rows.update(**untouched, shipped=declared, updated_at=now)

@@ -80,6 +80,14 @@ def test_why_the_database_cannot_be_used_is_said(error: DatabaseError) -> None:
 
 
 @pytest.mark.django_db
+def test_the_reason_hides_what_it_quotes_of_a_database_url() -> None:
+    with pytest.raises(Refused) as refused:
+        call_command(failing(OperationalError("no host in postgres://mailroom:secretword@/jobs")))
+    assert "no host in postgres://" in str(refused.value)
+    assert "secretword" not in str(refused.value)
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("said", ["no such column: jobs_x.y", "table jobs_x has no column named y"])
 def test_a_missing_column_is_a_migration_that_was_not_run(said: str) -> None:
     with pytest.raises(Refused, match=f"^{said}: run manage.py migrate$") as refused:

@@ -1,13 +1,15 @@
-"""A job type and a group for the tests of schedules."""
+"""A job type, a group and a host without a time zone for the tests of schedules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from zoneinfo import available_timezones
 
 import pytest
 
-from jobs.registry import JobPayload, JobType, job
+from jobs.registry import JobPayload, JobType, job, timetable
 from jobs.schedules import groups as schedule_groups
 from jobs.schedules.groups import GroupRequest, Member
 
@@ -44,3 +46,16 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Member]], list[Gro
         return asked
 
     return register
+
+
+@pytest.fixture
+def poor_host(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """Return a context in which this host does not have the zone Europe/Vienna."""
+
+    @contextmanager
+    def poor() -> Iterator[None]:
+        with monkeypatch.context() as patch:
+            patch.setattr(timetable, "_zones", lambda: available_timezones() - {"Europe/Vienna"})
+            yield
+
+    return poor

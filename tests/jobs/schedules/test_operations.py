@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
@@ -328,6 +329,24 @@ def test_what_nobody_changed_goes_on_following_the_code(
     row = shipped_row()
     assert (row.payload, row.priority) == ({"version": "1.1"}, 3)
     assert (row.interval_seconds, row.next_run_at) == (7200, START + 2 * HOUR)
+
+
+@pytest.mark.req("S-02")
+def test_a_host_without_the_operators_time_zone_leaves_the_change_to_others(
+    system_firm: Firm,
+    declared: dict[str, int],
+    poor_host: Callable[[], AbstractContextManager[None]],
+) -> None:
+    with stopped_at(START):
+        store_default_schedules()
+        change_schedule(shipped_row(), time_zone="Europe/Vienna")
+    declared["every"] = 1800
+    with poor_host(), stopped_at(START + MINUTE):
+        store_default_schedules()
+    assert (shipped_row().interval_seconds, shipped_row().next_run_at) == (3600, START + HOUR)
+    with stopped_at(START + MINUTE):
+        store_default_schedules()
+    assert shipped_row().interval_seconds == 1800
 
 
 @pytest.mark.req("S-02")

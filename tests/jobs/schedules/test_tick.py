@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
-from zoneinfo import available_timezones
 
 import pytest
 import time_machine
@@ -15,7 +14,6 @@ from jobs import registry
 from jobs.engine.clock import stopped_at
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
-from jobs.registry import timetable
 from jobs.schedules import tick as tick_module
 from jobs.schedules.groups import GroupRequest, Member
 from jobs.schedules.left import record_missing_zones, record_unknown_types
@@ -310,19 +308,6 @@ def test_a_type_this_code_does_not_know_is_left_for_newer_code(
     tick_at(START + 2 * MINUTE)
     assert slots() == [START + 2 * MINUTE]
     assert now(row).last_error == ""
-
-
-@pytest.fixture
-def poor_host(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
-    """Return a context in which this host does not have the zone Europe/Vienna."""
-
-    @contextmanager
-    def poor() -> Iterator[None]:
-        with monkeypatch.context() as patch:
-            patch.setattr(timetable, "_zones", lambda: available_timezones() - {"Europe/Vienna"})
-            yield
-
-    return poor
 
 
 def test_a_time_zone_that_this_host_lacks_is_left_to_other_hosts(
