@@ -4,6 +4,7 @@ TenantError
   MissingTenant    no firm in scope where one is needed
   TenantMismatch   a row or payload of another firm than the one in scope
   UnknownFirm      no firm has this slug or id
+  NotAFirm         where a firm is needed, something else was given
   AppendOnly       the audit log takes new entries and nothing else
   DeletionRefused  a firm or user is deleted by the operations that take its rows along
   EncryptionError
@@ -40,6 +41,12 @@ class UnknownFirm(TenantError):
     """No firm has this slug or id."""
 
     code = "unknown_firm"
+
+
+class NotAFirm(TenantError, TypeError):
+    """Where a firm is needed, something else was given."""
+
+    code = "not_a_firm"
 
 
 class AppendOnly(TenantError):

@@ -13,15 +13,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db import connection, transaction
+from django.db import connection, models, transaction
 
-from tenants.errors import MissingTenant
+from tenants.errors import MissingTenant, NotAFirm
 from tenants.local_settings import DURABLE_SETTING, FIRMS_SETTING, set_local
 
 if TYPE_CHECKING:
     from tenants.models import Firm
 
 ALL_FIRMS_VALUE = "all"
+FIRM_LABEL = "tenants.Firm"
 
 
 @dataclass(frozen=True)
@@ -82,16 +83,46 @@ def firm_scope(
     """Work on the rows of one firm, in one transaction; for `reading` see `all_firms`.
 
     Raises:
+        NotAFirm: it is neither a stored firm nor the id of one.
         RuntimeError: `durable` is set, and another transaction is open.
     """
-    firm_id = firm if isinstance(firm, int) else firm.pk
-    scope = _enter(Scope(frozenset([firm_id])), durable=durable)
+    scope = _enter(Scope(frozenset([id_of_firm(firm)])), durable=durable)
     return _reading(scope) if reading else scope
 
 
-def firms_scope(firm_ids: Iterable[int]) -> AbstractContextManager[None]:
-    """Work on the rows of several firms (a user's memberships), in one transaction."""
-    return _enter(Scope(frozenset(firm_ids)))
+def firms_scope(firms: Iterable[Firm | int]) -> AbstractContextManager[None]:
+    """Work on the rows of several firms (a user's memberships), in one transaction.
+
+    Raises:
+        NotAFirm: one is neither a stored firm nor the id of one.
+    """
+    return _enter(Scope(frozenset(map(id_of_firm, firms))))
+
+
+def id_of_firm(firm: object) -> int:
+    """Return the id of a firm, given as a row or by its id, which need not exist.
+
+    Raises:
+        NotAFirm: it is neither. A user, too, has an id, and it may be that of another firm.
+    """
+    # True is no id, although it equals 1.
+    if isinstance(firm, int) and not isinstance(firm, bool):
+        return firm
+    if not isinstance(firm, models.Model) or not _is_firm(firm.__class__):
+        raise NotAFirm(f"must be a Firm or the id of one, not {type(firm).__name__}")
+    firm_id: int | None = firm.pk
+    if firm_id is None:
+        raise NotAFirm("this firm is not stored: save it first")
+    return firm_id
+
+
+def _is_firm(model: type[models.Model]) -> bool:
+    """Say whether the model is that of firms, or extends it.
+
+    By its name, because a migration has a class of its own for the model.
+    """
+    labels = (base._meta.label for base in model.__mro__ if hasattr(base, "_meta"))
+    return FIRM_LABEL in labels
 
 
 def all_firms(reason: str, *, reading: bool = False) -> AbstractContextManager[None]:

@@ -10,12 +10,13 @@ import pytest
 from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.db import connection, models
+from django.db.migrations.executor import MigrationExecutor
 from django.test.utils import CaptureQueriesContext
 
 from jobs.models import JobQueue, JobStep
 from jobs.queue import enqueue
 from tenants.access import access_of
-from tenants.errors import MissingTenant, TenantMismatch
+from tenants.errors import MissingTenant, NotAFirm, TenantMismatch
 from tenants.models import Firm, FirmOwned, Membership, Role
 from tenants.scope import all_firms, current_scope, firm_scope, firms_scope, require_scope
 
@@ -201,3 +202,26 @@ def test_a_scope_within_one_of_the_same_firm_sets_nothing_and_leaves_nothing_beh
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM jobs_jobstep")
             assert cursor.fetchone()[0] == (1 if connection.vendor == "postgresql" else 2)
+
+
+@pytest.mark.parametrize("given", [None, True, "1", 1.0, Firm, Firm(name="new"), object()])
+def test_a_scope_takes_firms_and_their_ids_alone(given: Any) -> None:
+    with pytest.raises(NotAFirm):
+        firm_scope(given)
+    with pytest.raises(NotAFirm):
+        firms_scope([given])
+
+
+def test_a_user_whose_id_is_that_of_a_firm_opens_no_scope(firm: Firm) -> None:
+    user = get_user_model()(pk=firm.pk, username="ada")
+    with pytest.raises(NotAFirm, match="must be a Firm or the id of one, not User"):
+        firm_scope(user)  # type: ignore[arg-type]
+
+
+def test_a_migrations_own_class_of_firm_opens_a_scope(both: tuple[Firm, Firm]) -> None:
+    historical = MigrationExecutor(connection).loader.project_state().apps
+    row = historical.get_model("tenants", "Firm").objects.get(pk=both[0].pk)
+    with firm_scope(row):
+        assert JobStep.objects.get().result == both[0].slug
+    with firms_scope(both):
+        assert JobStep.objects.count() == len(both)
