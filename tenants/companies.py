@@ -11,14 +11,17 @@ from typing import Any
 
 from django.apps import apps
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import connection
 from django.db.models import Model
 from django.db.models.signals import post_delete, post_migrate, post_save
 
 from tenants.errors import UnknownFirm
 from tenants.models import Firm
+from tenants.scope import id_of_firm
 
 CHUNK = 500
+SLUG_LENGTH = 50
 
 
 def company_model() -> type[Model] | None:
@@ -28,8 +31,14 @@ def company_model() -> type[Model] | None:
 
 
 def slug_of(company: Model) -> str:
-    """Return the slug of the company's firm: the model's name and the key."""
-    return f"{company._meta.model_name}-{company.pk}"
+    """Return the slug of the company's firm: the model's name, cut to leave room for the key, and the key.
+
+    A row of a proxy, or of a model that extends the companies', is the company with the same key.
+    """
+    model = company_model() or type(company)
+    key = str(getattr(company, model._meta.pk.attname))
+    room = SLUG_LENGTH - len(f"-{key}")
+    return f"{str(model._meta.model_name)[: max(room, 1)]}-{key}"
 
 
 def firm_of(company: Model) -> Firm:
@@ -50,19 +59,25 @@ def company_of(firm: Firm | int) -> Any:
     model = company_model()
     if model is None:
         return None
-    slug = firm.slug if isinstance(firm, Firm) else Firm.objects.get(pk=firm).slug
-    prefix, _, key = slug.partition("-")
-    if prefix != model._meta.model_name:
+    slugs = Firm.objects.filter(pk=id_of_firm(firm)).values_list("slug", flat=True)
+    slug = firm.slug if isinstance(firm, Firm) else slugs.first()
+    if slug is None:
         return None
-    return model._base_manager.filter(pk=key).first()
+    try:
+        company = model._base_manager.filter(pk=slug.partition("-")[2]).first()
+    except (ValueError, ValidationError):
+        # The firm is not a company's: what follows in its slug is no key.
+        return None
+    return company if company is not None and slug_of(company) == slug else None
 
 
 def keep_firms() -> None:
     """Begin to keep a firm for each company; missing firms are made after each migration."""
     model = company_model()
     if model is not None:
-        post_save.connect(_saved, sender=model, dispatch_uid="tenants.companies")
-        post_delete.connect(_deleted, sender=model, dispatch_uid="tenants.companies")
+        # Of all models, because a proxy or a model that extends the companies' sends its own class.
+        post_save.connect(_saved, dispatch_uid="tenants.companies")
+        post_delete.connect(_deleted, dispatch_uid="tenants.companies")
         post_migrate.connect(_migrated, dispatch_uid="tenants.companies")
 
 
@@ -71,15 +86,20 @@ def _name(company: Model) -> str:
 
 
 def _saved(instance: Model, *, raw: bool = False, **_: Any) -> None:
-    if raw:
-        # A fixture is loaded: it contains the firms, or they are made when first asked for.
+    model = company_model()
+    # If a fixture is loaded, it contains the firms, or they are made when first asked for.
+    if raw or model is None or not isinstance(instance, model):
         return
     firm, name = firm_of(instance), _name(instance)
     if firm.name != name:
         Firm.objects.filter(pk=firm.pk).update(name=name)
 
 
-def _deleted(instance: Model, **_: Any) -> None:
+def _deleted(sender: type[Model], instance: Model, **_: Any) -> None:
+    model = company_model()
+    # The row of a model that extends the companies' may be deleted without the company.
+    if model is None or sender._meta.concrete_model is not model._meta.concrete_model:
+        return
     Firm.objects.filter(slug=slug_of(instance)).update(active=False)
 
 
