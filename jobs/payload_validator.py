@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from django.utils.functional import LazyObject
 
-from interfaces.plain_json import ENCODED, PLAIN, is_text, plain
+from interfaces.plain_json import ENCODED, PLAIN, is_text, plain, printable
 from jobs import registry
 from jobs.conf import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH
 from jobs.errors import Fault, PayloadInvalid
@@ -244,8 +244,8 @@ def form_faults(
 
 
 def _join(path: str, key: str) -> str:
-    # Messages name the key, so it is made printable whatever it contains.
-    key = key[:100].replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+    # Messages name the key.
+    key = printable(key)
     return f"{path}.{key}" if path else key
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 
 
 def sign_in_field() -> str:
@@ -24,3 +24,19 @@ def find_users(name: str) -> QuerySet[Any]:
     """Return the users who sign in with this name, in any case."""
     users: QuerySet[Any] = get_user_model()._default_manager.all()
     return users.filter(**{f"{sign_in_field()}__iexact": name})
+
+
+def is_stored(user: object) -> bool:
+    """Say whether the user is a row that was read or saved; a new one may have an id already."""
+    return (
+        isinstance(user, Model) and user.pk is not None and not user._state.adding  # noqa: SLF001 - Django documents it
+    )
+
+
+def is_user(value: object) -> bool:
+    """Say whether the value is a row of the project's user model, or of one that extends it."""
+    model = get_user_model()
+    # By its name, too, because a migration has a class of its own for the model.
+    return isinstance(value, model) or (
+        isinstance(value, Model) and value._meta.label == model._meta.label
+    )

@@ -10,6 +10,7 @@ from asgiref.sync import sync_to_async
 from uuid_utils.compat import uuid7
 
 from interfaces.correlation import current_correlation_id, new_correlation_id
+from interfaces.plain_json import is_text
 from jobs.engine.batches import NewBatch, store_batch
 from jobs.engine.chains import FOR_THE_FIRST
 from jobs.engine.enqueue import (
@@ -110,7 +111,7 @@ def _faults(callbacks: dict[str, EnqueueSpec], name: object, batch_id: object) -
     if batch_id is not None and not isinstance(batch_id, UUID):
         message = f"must be a UUID, not {type(batch_id).__name__}"
         faults.append(Fault("batch_id", "wrong_type", message))
-    if not isinstance(name, str):
+    if not is_text(name):
         return [*faults, Fault("name", "wrong_type", "must be a string")]
     if len(name) > MAX_KEY_LENGTH:
         faults.append(Fault("name", "too_long", f"must have at most {MAX_KEY_LENGTH} characters"))

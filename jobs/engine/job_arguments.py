@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
+from django.db.models import Model
 
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from interfaces.plain_json import is_text
@@ -18,6 +19,7 @@ from jobs.models import JobQueue
 from jobs.payload_validator import text_faults
 from jobs.registry import JobType
 from jobs.states import Priority
+from tenants.users import is_stored, is_user
 
 if TYPE_CHECKING:
     from jobs.engine.new_job import EnqueueSpec, NewJob
@@ -45,8 +47,8 @@ def user_id(declared: JobType, user: Any) -> Any:
     if key is None and not getattr(user, "is_anonymous", False):
         fault = Fault("user", "not_stored", "is not stored yet: save the user first")
         raise PayloadInvalid(declared.name, [fault])
-    # A caller that has the row has read it from the database; an id may be any number.
-    if key is not None and not hasattr(user, "pk") and not user_exists(key):
+    # An id may be any number.
+    if key is not None and not is_stored(user) and not user_exists(key):
         raise PayloadInvalid(declared.name, [Fault("user", "unknown", f"no user has the id {key}")])
     return key
 
@@ -57,8 +59,9 @@ def _key_of_user(user: Any) -> Any:
     Raises:
         ValidationError: no user can have this key.
     """
-    # The field would convert these to a whole number, which may be another user's id.
-    if isinstance(user, bool | float | Decimal):
+    # The field would convert these to a whole number, which may be another user's id; so may be the
+    # id of another model's row.
+    if isinstance(user, bool | float | Decimal) or (isinstance(user, Model) and not is_user(user)):
         raise ValidationError("cannot be a user's id")
     try:
         key = JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
@@ -75,10 +78,12 @@ def look_up_named_users(specs: Iterable[EnqueueSpec]) -> None:
     """Look up the users that are given by id in one query, so that `user_id` needs none."""
     named = set()
     for spec in specs:
-        if spec.user is not None and not hasattr(spec.user, "pk"):
+        if spec.user is not None and not is_stored(spec.user):
             # An invalid id is refused later, with the other faults of its job.
             with suppress(ValidationError):
                 named.add(_key_of_user(spec.user))
+    # The key of a visitor who did not sign in.
+    named.discard(None)
     if named:
         look_up_users(named)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -50,8 +50,11 @@ def edit(
     columns: dict[str, Any] = {}
     if priority is not None:
         columns["priority"] = priority
-    if run_now or scheduled_at is not None:
-        columns["scheduled_at"] = database_now() if run_now else scheduled_at
+    if run_now:
+        columns["scheduled_at"] = database_now()
+    elif scheduled_at is not None:
+        # PostgreSQL knows no offsets of 16 hours or more, which Python allows.
+        columns["scheduled_at"] = scheduled_at.astimezone(UTC)
     text = ""
     if payload is not None:
         text, of_payload = edited_columns(row, payload)

@@ -7,7 +7,7 @@ claimed from then on; running jobs continue. A firm's cap on running jobs is not
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -90,7 +90,8 @@ def pause(
             limit_key or "",
             reason,
             as_actor(by).name,
-            dialect.value(Column.TIME, until),
+            # In UTC, because PostgreSQL knows no offsets of 16 hours or more, which Python allows.
+            dialect.value(Column.TIME, until and until.astimezone(UTC)),
         ],
     )
     if not stored:

@@ -35,6 +35,7 @@ from tenants.audit import Actor, as_actor, record_operation
 from tenants.errors import TenantMismatch
 from tenants.models import Firm
 from tenants.scope import current_scope
+from tenants.users import is_stored, is_user
 
 By = Actor | AbstractBaseUser | None
 P = ParamSpec("P")
@@ -59,7 +60,7 @@ def operation(function: Callable[P, T]) -> Callable[P, T]:
     """Run `function` in one transaction, or in a savepoint of the caller's.
 
     After a deadlock or while the database is busy it is repeated, unless the transaction is the
-    caller's. If `by` is not a user or the reason is not text, the call is refused.
+    caller's. If `by` or `to` is not a user, or the reason is not text, the call is refused.
     """
 
     @wraps(function)
@@ -72,10 +73,15 @@ def operation(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _account_faults(given: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield what is wrong with the keyword arguments `by`, `reason` and `note`, if given."""
-    by = given.get("by")
-    if by is not None and not isinstance(by, Actor) and not hasattr(by, "get_username"):
-        yield Fault("by", "wrong_type", f"must be a user, not {type(by).__name__}")
+    """Yield what is wrong with the keyword arguments `by`, `to`, `reason` and `note`, if given."""
+    for name in ("by", "to"):
+        who = given.get(name)
+        if who is None or (name == "by" and isinstance(who, Actor)):
+            continue
+        if not is_user(who):
+            yield Fault(name, "wrong_type", f"must be a user, not {type(who).__name__}")
+        elif not is_stored(who):
+            yield Fault(name, "not_stored", "is not stored yet: save the user first")
     for name in ("reason", "note"):
         if not is_text(text := given.get(name, "")):
             yield Fault(name, "wrong_type", f"must be a string, not {type(text).__name__}")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from django.core.exceptions import ValidationError
 
+from interfaces.plain_json import is_text
 from jobs import registry
 from jobs.engine.redaction import redaction_faults
 from jobs.errors import Fault, PayloadInvalid
@@ -17,12 +18,13 @@ from jobs.schedules.groups import find_group, group_names
 
 # The fields that each run fills in.
 ENVELOPE = ("tenant_id", "correlation_id")
+TEXTS = ("name", "job_type", "cron", "time_zone", "group_name")
 
 
 def schedule_faults(row: Schedule) -> list[Fault]:
     """Return why the schedule could not run, by field."""
-    # Before the model's own checks, which turn 60.5, "60" and True into whole numbers.
-    faults = _interval_faults(row.interval_seconds)
+    if faults := _type_faults(row):
+        return faults
     try:
         row.full_clean(
             exclude=["firm", "next_run_at", "payload"],
@@ -46,15 +48,27 @@ def schedule_faults(row: Schedule) -> list[Fault]:
     ]
 
 
-def _interval_faults(seconds: object) -> list[Fault]:
-    if seconds is None or type(seconds) is int:
-        return []
-    return [Fault("interval_seconds", "wrong_type", "must be a whole number")]
+def _type_faults(row: Schedule) -> list[Fault]:
+    """Return which values are of a wrong type.
+
+    The model's own checks turn 60.5, "60" and True into whole numbers, and anything into text.
+    """
+    faults = [
+        Fault(name, "wrong_type", f"must be a string, not {type(value).__name__}")
+        for name in TEXTS
+        if not is_text(value := getattr(row, name)) and not (name == "cron" and value is None)
+    ]
+    seconds: object = row.interval_seconds
+    if seconds is not None and type(seconds) is not int:
+        faults.append(Fault("interval_seconds", "wrong_type", "must be a whole number"))
+    if isinstance(row.priority, bool) or not isinstance(row.priority, int):
+        faults.append(Fault("priority", "wrong_type", "must be a whole number"))
+    if not isinstance(row.payload, Mapping):
+        faults.append(Fault("payload", "wrong_type", "must be an object"))
+    return faults
 
 
 def _payload_faults(row: Schedule) -> list[Fault]:
-    if not isinstance(row.payload, Mapping):
-        return [Fault("payload", "wrong_type", "must be an object")]
     faults = [
         Fault(f"payload.{name}", "reserved", "is filled in by each run: leave it out")
         for name in ENVELOPE

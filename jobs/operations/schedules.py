@@ -80,7 +80,7 @@ def create_schedule(
         cron=cron,
         interval_seconds=interval_seconds,
         time_zone=time_zone,
-        payload=dict(payload or {}),
+        payload={} if payload is None else payload,
         target=target,
         group_name=group_name,
         priority=_priority_of(job_type) if priority is None else priority,

@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 from collections import UserDict
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy
 
 from jobs.errors import (
     ArgumentsInvalid,
     EditInvalid,
+    Fatal,
     Fault,
     LockInvalid,
     PayloadInvalid,
+    ScheduleInvalid,
     Snooze,
     UnknownJob,
+    UnknownJobType,
 )
-from jobs.models import JobQueue, Pause, RateLimit
-from jobs.operations.schedules import create_schedule
+from jobs.models import DeadLetterQueue, JobQueue, Pause, RateLimit, Schedule
+from jobs.operations.schedules import change_schedule, create_schedule
 from jobs.queue import (
     EnqueueSpec,
     acquire_lock,
     batch_progress,
     cancel,
     clear_rate_limit,
+    edit,
     enqueue,
     enqueue_batch,
     enqueue_chain,
     enqueue_many,
+    escalate,
     force_release,
     pause,
     release_lock,
     renew_lock,
+    reprocess,
     set_rate_limit,
 )
 from jobs.registry import JobPayload, JobType, job
+from jobs.testing import run_job
 from tenants.errors import MissingTenant
 from tenants.models import Firm
 from tests.factories.tenants import UserFactory
@@ -350,3 +359,98 @@ def test_the_call_that_needs_a_firm_is_named(
 def test_a_fault_of_no_field_is_told_without_one() -> None:
     refused = EditInvalid([Fault("", "required", "give a time"), Fault("at", "x", "is past")])
     assert str(refused) == "give a time; at: is past"
+
+
+def test_a_row_of_another_model_is_no_user(firm: Firm) -> None:
+    user = UserFactory(username="ada", pk=firm.pk)
+    with pytest.raises(PayloadInvalid, match=r"user: must be a user, or the id of one"):
+        enqueue("noop", firm=firm, user=firm)
+    assert enqueue("noop", firm=firm, user=SimpleLazyObject(lambda: user)).job.user_id == user.pk
+
+
+def test_a_user_who_is_not_stored_is_no_user_yet_even_with_an_id(firm: Firm) -> None:
+    stored, new = UserFactory(username="ada"), get_user_model()(pk=9999, username="bob")
+    for store in (enqueue_many, enqueue_batch):
+        with pytest.raises(PayloadInvalid, match=r"user: no user has the id 9999"):
+            store([GOOD, EnqueueSpec("noop", user=new)], firm=firm)
+    assert rows(JobQueue) == []
+    assert enqueue("noop", firm=firm, user=type(stored)(pk=stored.pk)).job.user_id == stored.pk
+
+
+def test_who_did_it_and_who_is_asked_are_stored_users(
+    firm: Firm, job_types: dict[str, JobType]
+) -> None:
+    class Named:
+        def get_username(self) -> str:
+            return "ada"
+
+    @job("test.hopeless", category="sync", payload=JobPayload)
+    def hopeless(payload: JobPayload, ctx: Any) -> None:
+        raise Fatal("no")
+
+    run_job("test.hopeless", firm=firm)
+    (dead_letter,) = rows(DeadLetterQueue)
+    new, gone = get_user_model()(pk=9999, username="bob"), UserFactory(username="eve")
+    gone.delete()
+    for wrong, message in (
+        *((wrong, "must be a user, not ") for wrong in (firm, Named(), AnonymousUser())),
+        *((wrong, "is not stored yet: save the user first") for wrong in (new, gone)),
+    ):
+        with pytest.raises(ArgumentsInvalid, match=rf"^by: {message}"):
+            reprocess(dead_letter, by=wrong)
+        with pytest.raises(ArgumentsInvalid, match=rf"^to: {message}"):
+            escalate(dead_letter, "who knows it?", to=wrong)
+    for wrong in ("ada", 1, ["ada"]):
+        with pytest.raises(ArgumentsInvalid, match=r"^to: must be a user, not "):
+            escalate(dead_letter, "who knows it?", to=wrong)  # type: ignore[arg-type]
+    assert [one.resolution for one in rows(DeadLetterQueue)] == [""]
+
+
+WRONG_IN_A_SCHEDULE = {
+    "name": [None, True, 7, ["a"], SimpleLazyObject(lambda: "a")],
+    "cron": [7, ["0 7 * * *"], {}],
+    "interval_seconds": [float("inf"), 60.5, "60", True],
+    "time_zone": [7, None, ["UTC"]],
+    "group_name": [None, ["a"], {}],
+    "payload": [True, 7, "a", ["a"], False, 0, ""],
+    "priority": [float("inf"), "1", True],
+}
+
+
+@pytest.mark.parametrize("field", WRONG_IN_A_SCHEDULE)
+def test_what_a_schedule_is_made_of_is_refused_by_name(firm: Firm, field: str) -> None:
+    good: dict[str, Any] = {"name": "Greet", "job_type": "noop", "firm": firm}
+    good["cron"] = None if field == "interval_seconds" else "0 7 * * *"
+    for wrong in WRONG_IN_A_SCHEDULE[field]:
+        with pytest.raises(ScheduleInvalid, match=rf"^{field}: must be "):
+            create_schedule(**{**good, field: wrong})
+    assert rows(Schedule) == []
+    if field != "interval_seconds":
+        schedule = create_schedule(**good)
+        with pytest.raises(ScheduleInvalid, match=rf"^{field}: must be "):
+            change_schedule(schedule, **{field: WRONG_IN_A_SCHEDULE[field][0]})
+
+
+def test_the_name_of_a_batch_is_a_real_text(firm: Firm) -> None:
+    lazy: Any = SimpleLazyObject(lambda: "May")
+    with pytest.raises(ArgumentsInvalid, match=r"^name: must be a string"):
+        enqueue_batch([GOOD], name=lazy, firm=firm)
+
+
+def test_a_message_quotes_an_unknown_name_in_part(firm: Firm) -> None:
+    for name in ("x" * 1_000_000, "no\ud800op", "no\x00op"):
+        with pytest.raises(UnknownJobType) as refused:
+            enqueue(name, firm=firm)
+        assert len(str(refused.value).encode()) < 1_000
+    with pytest.raises(ArgumentsInvalid) as unknown:
+        pause(firm=firm, reason="away", job_type="x" * 1_000_000)
+    assert len(str(unknown.value)) < 1_000
+
+
+def test_times_of_every_offset_that_python_knows(firm: Firm) -> None:
+    far_east = datetime(2030, 1, 2, tzinfo=timezone(timedelta(hours=23, minutes=59)))
+    waiting = enqueue("noop", firm=firm, at=far_east).job_id
+    edit(waiting, scheduled_at=far_east + timedelta(days=1))
+    stop = pause(firm=firm, reason="away", until=far_east)
+    assert rows(JobQueue)[0].scheduled_at == datetime(2030, 1, 2, 0, 1, tzinfo=UTC)
+    assert stop.until == datetime(2030, 1, 1, 0, 1, tzinfo=UTC)
