@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from jobs import registry
 from jobs.engine import dialects
+from jobs.engine.batches import EVENTS
 from jobs.engine.dialects import Column
+from jobs.engine.fan_in_rows import fan_in_columns_sql, job_from_json, read_fan_in
+from jobs.engine.new_job import NewJob
 from jobs.engine.transactions import fetch, reading
 from jobs.errors import PayloadInvalid
 from jobs.models.ids import FIRST_ID
@@ -18,7 +23,10 @@ CHUNK = 1000
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A job whose payload this code cannot read, and why."""
+    """A job whose payload this code cannot read, and why.
+
+    A job that is still to be enqueued has the id of the job that it follows.
+    """
 
     job_id: UUID
     job_type: str
@@ -26,23 +34,41 @@ class Unreadable:
     why: str
 
 
+class _Stored(NamedTuple):
+    job_id: UUID
+    job_type: str
+    payload_version: str
+    payload: str
+    firm_id: int
+    addition: str = ""
+
+
+# Each row's key, in the order of which the rows are read, and its jobs.
+_Rows = list[tuple[UUID, list[_Stored]]]
+
+
 def unreadable_jobs() -> tuple[int, list[Unreadable]]:
-    """Return how many live and dead-lettered jobs there are, and those that cannot be read."""
+    """Return how many live and dead-lettered jobs there are, and those that cannot be read.
+
+    Jobs that are still to be enqueued count, too: those of chains, fan-ins and batches. Each is
+    named by the job it follows.
+    """
     checked, found = 0, []
-    after: UUID | None = FIRST_ID
-    while after is not None:
-        start = after
-        rows = reading(lambda: _chunk(start))  # noqa: B023 - called at once
-        checked += len(rows)
-        for job_id, job_type, version, payload, firm_id in rows:
-            why = _fault(job_type, payload, firm_id)
-            if why:
-                found.append(Unreadable(job_id, job_type, version, why))
-        after = rows[-1][0] if len(rows) == CHUNK else None
+    for read in (_jobs, _following_jobs, _callbacks):
+        after: UUID | None = FIRST_ID
+        while after is not None:
+            start = after
+            rows = reading(lambda: read(start))  # noqa: B023 - called at once
+            for stored in (one for _, several in rows for one in several):
+                checked += 1
+                if why := _fault(stored):
+                    version = stored.payload_version
+                    found.append(Unreadable(stored.job_id, stored.job_type, version, why))
+            after = rows[-1][0] if len(rows) == CHUNK else None
     return checked, found
 
 
-def _chunk(after: UUID) -> list[tuple[UUID, str, str, str, int]]:
+def _jobs(after: UUID) -> _Rows:
     dialect = dialects.current()
     rows = fetch(
         f"""
@@ -53,15 +79,63 @@ def _chunk(after: UUID) -> list[tuple[UUID, str, str, str, int]]:
         """,
         [dialect.value(Column.UUID, after), CHUNK],
     )
-    return [(dialect.read_uuid(row[0]), *row[1:]) for row in rows]
+    jobs = [_Stored(dialect.read_uuid(row[0]), *row[1:]) for row in rows]
+    return [(stored.job_id, [stored]) for stored in jobs]
 
 
-def _fault(job_type: str, payload: str, firm_id: int) -> str:
-    declared = registry.find(job_type)
+def _following_jobs(after: UUID) -> _Rows:
+    dialect = dialects.current()
+    rows = fetch(
+        f"""
+        SELECT {fan_in_columns_sql()} FROM jobs_fanin f
+        WHERE f.fired_at IS NULL AND f.id > %s ORDER BY f.id LIMIT %s
+        """,
+        [dialect.value(Column.UUID, after), CHUNK],
+    )
+    return [
+        (fan_in_id, [_later(job, then.parent_id, "it") for job in (then, *rest)])
+        for fan_in_id, then, rest in map(read_fan_in, rows)
+    ]
+
+
+def _callbacks(after: UUID) -> _Rows:
+    dialect = dialects.current()
+    first = "SELECT m.job_id FROM jobs_batchmember m WHERE m.batch_id = b.id ORDER BY m.id LIMIT 1"
+    open_events = ", ".join(f"b.{event}_at IS NULL" for event in EVENTS)
+    rows = fetch(
+        f"""
+        SELECT b.id, b.firm_id, ({first}), {dialect.json_text_sql("b.callbacks")}, {open_events}
+        FROM jobs_batch b WHERE b.completed_at IS NULL AND b.id > %s ORDER BY b.id LIMIT %s
+        """,
+        [dialect.value(Column.UUID, after), CHUNK],
+    )
+    return [
+        (
+            dialect.read_uuid(batch_id),
+            [
+                _later(job_from_json(kept[event], firm_id), dialect.read_uuid(job_id), "its batch")
+                for kept in [json.loads(callbacks)]
+                for event, is_open in zip(EVENTS, are_open, strict=True)
+                if is_open and event in kept
+            ],
+        )
+        for batch_id, firm_id, job_id, callbacks, *are_open in rows
+    ]
+
+
+def _later(job: NewJob, follows: Any, what: str) -> _Stored:
+    """Return a job that is still to be enqueued, under the id of the job that it follows."""
+    version = job.payload_version
+    return _Stored(follows, job.job_type, version, job.payload, job.firm_id, f", follows {what}")
+
+
+def _fault(stored: _Stored) -> str:
+    declared = registry.find(stored.job_type)
     if declared is None:
-        return "unknown type"
+        return f"unknown type{stored.addition}"
     try:
-        parse_payload(declared, payload, firm_id)
+        parse_payload(declared, stored.payload, stored.firm_id)
     except PayloadInvalid as error:
-        return "; ".join(f"{fault.field}: {fault.code}" for fault in error.faults)
+        faults = "; ".join(f"{fault.field}: {fault.code}" for fault in error.faults)
+        return f"{faults}{stored.addition}"
     return ""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.engine import unreadable
+from jobs.queue import EnqueueSpec, enqueue_batch, enqueue_chain
 from jobs.registry import JobPayload, job
 from jobs.states import LIVE, Status
 from tenants.models import Firm
@@ -127,3 +128,33 @@ def test_every_job_is_looked_at(
     found = run("check_jobs", "--json").json
     assert found["checked"] == len(lost)
     assert [one["job_id"] for one in found["unreadable"]] == [str(one.pk) for one in lost]
+
+
+@pytest.mark.usefixtures("job_types")
+def test_jobs_that_are_still_to_be_enqueued_are_looked_at(
+    run: Runner, firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unreadable, "CHUNK", 2)
+    declare()
+    now, old = EnqueueSpec("noop"), EnqueueSpec("test.greet", {"name": "Ada"})
+    chains = [enqueue_chain([now, old, now, old], firm=firm).job_id for _ in range(3)]
+    batches = [enqueue_batch([now, now], on_completed=old, firm=firm) for _ in range(3)]
+    batch = enqueue_batch([now], on_failed=now, on_settled=old, on_completed=old, firm=firm)
+    assert run("check_jobs", "--json").json == {"checked": 10 + 9 + 3 + 3, "unreadable": []}
+    declare(version="2.0")
+    found = run("check_jobs", "--json")
+    assert found.code == 1
+    followed = [(str(first), "follows it") for first in chains for _ in range(2)]
+    followed += [(str(one.jobs[0].job_id), "follows its batch") for one in (*batches, batch, batch)]
+    version = "version: unknown_version"
+    shown = [(one["job_id"], one["why"]) for one in found.json["unreadable"]]
+    assert shown == [(job_id, f"{version}, {what}") for job_id, what in followed]
+
+
+@pytest.mark.usefixtures("job_types")
+def test_what_has_been_enqueued_after_a_batch_need_not_be_read_again(
+    run: Runner, firm: Firm
+) -> None:
+    declare()
+    enqueue_batch([], on_completed=EnqueueSpec("test.greet", {"name": "Ada"}), firm=firm)
+    assert run("check_jobs", "--json").json["checked"] == 1
