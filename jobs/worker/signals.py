@@ -87,6 +87,24 @@ def ignore(_: int, __: FrameType | None = None) -> None:
     """Do nothing. Unlike SIG_IGN, no program that is started inherits it."""
 
 
+def watch() -> None:
+    """Block the watched signals in this thread, the main one, which is to wait for them.
+
+    A thread that an app has started does not block them, and gets what arrives while this thread
+    does not wait. It hands a stop over; without a handler, it would end the process.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+    for number in STOP_SIGNALS:
+        signal.signal(number, _hand_over)
+    for number in IGNORED_SIGNALS:
+        signal.signal(number, ignore)
+
+
+def _hand_over(number: int, _: FrameType | None = None) -> None:
+    # Python calls a handler on the main thread, and the kernel keeps for it what it blocks.
+    signal.pthread_kill(threading.get_ident(), number)
+
+
 def ignore_stops() -> None:
     """Ignore stop signals: this process is ending already, and they would cut its exit short."""
     for number in STOP_SIGNALS:

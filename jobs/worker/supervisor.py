@@ -22,7 +22,7 @@ from jobs.worker.child import Child, Program
 from jobs.worker.orphans import Orphans
 from jobs.worker.running import INTERRUPT_SECONDS
 from jobs.worker.sidecar import Sidecar
-from jobs.worker.signals import STOP_SIGNALS, WATCHED
+from jobs.worker.signals import STOP_SIGNALS, WATCHED, watch
 from jobs.worker.worker import DRAIN_SECONDS
 
 TICK_SECONDS = 0.5
@@ -76,7 +76,7 @@ class Supervisor:
         connections.close_all()
         # If it is ignored, which a shell or an app may have asked for, nobody learns how a child ended.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+        watch()
         self._orphans.adopt()
         self._start_due()
         while True:
