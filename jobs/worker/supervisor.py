@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from math import inf
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
 from jobs.conf import lease_seconds
@@ -72,8 +73,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Run until every child is done, given up or stopped; return the exit code."""
-        # An app, or a check, may have opened one. The forked processes would share it.
-        connections.close_all()
+        _close_connections()
         # If it is ignored, which a shell or an app may have asked for, nobody learns how a child ended.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         watch()
@@ -217,3 +217,16 @@ class Supervisor:
     def _kill_all(self) -> None:
         for child in self._children:
             child.send(signal.SIGKILL)
+
+
+def _close_connections() -> None:
+    """Close the connections and pools that an app, or a check, has opened: forks would share them.
+
+    In a fork a pool has no threads that replace a broken connection.
+    """
+    connections.close_all()
+    for connection in connections.all():
+        # Only some databases have pools. One that is set up wrongly is reported by the workers.
+        close_pool = getattr(connection, "close_pool", lambda: None)
+        with suppress(ImproperlyConfigured):
+            close_pool()

@@ -49,6 +49,7 @@ def has_database_open(pid: int) -> bool:
     [
         pytest.param([], {}, True, id="forked"),
         pytest.param([], {"AT_START": "connection"}, True, id="forked beside an open connection"),
+        pytest.param([], {"AT_START": "pool"}, True, id="forked beside an open pool"),
         pytest.param([], {"AT_START": "ignored SIGCHLD"}, True, id="forked, SIGCHLD ignored"),
         pytest.param([], {"AT_START": "thread"}, False, id="another thread, so not forked"),
         pytest.param(["--spawn"], {}, False, id="told not to fork"),

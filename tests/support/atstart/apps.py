@@ -7,11 +7,11 @@ import signal
 import threading
 
 from django.apps import AppConfig
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 
 class AtStartConfig(AppConfig):
-    """Starts a thread, opens a connection, or ignores the ends of child processes."""
+    """Starts a thread, opens a connection or a pool, or ignores the ends of child processes."""
 
     name = "tests.support.atstart"
 
@@ -22,7 +22,22 @@ class AtStartConfig(AppConfig):
             threading.Thread(target=threading.Event().wait, daemon=True).start()
         elif what == "connection":
             connection.ensure_connection()
+        elif what == "pool":
+            open_pool()
         elif what == "ignored SIGCHLD":
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         else:
             raise ValueError(f"AT_START={what}")
+
+
+def open_pool() -> None:
+    """Start a thread that ends when Django closes the pool, as those of `psycopg_pool` do."""
+    closed = threading.Event()
+    thread = threading.Thread(target=closed.wait, daemon=True)
+    thread.start()
+
+    def close_pool() -> None:
+        closed.set()
+        thread.join()
+
+    connections[DEFAULT_DB_ALIAS].close_pool = close_pool  # type: ignore[method-assign]
