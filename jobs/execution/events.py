@@ -38,6 +38,7 @@ class Event(StrEnum):
     JOBS_RESCUED = "jobs.rescued"
     JOBS_RELEASED = "jobs.released"
     WORKER_STARTED = "worker.started"
+    WORKER_NOT_STARTED = "worker.not_started"
     WORKER_STOPPING = "worker.stopping"
     WORKER_STOPPED = "worker.stopped"
     WORKER_ASKED = "worker.asked"
@@ -68,6 +69,7 @@ PROBLEMS = frozenset(
         Event.HANDLER_STUCK,
         Event.ISOLATION_FAILED,
         Event.JOB_GIVEN_UP,
+        Event.WORKER_NOT_STARTED,
         Event.WORKER_BROKEN,
         Event.WORKER_KILLED,
         Event.WORKER_MARKED_DEAD,

@@ -87,7 +87,7 @@ class Child:
         """Start the process; return whether this is it. If so, call `run`.
 
         Raises:
-            OSError: the system has no room for it.
+            OSError: the system has no room for it, or the interpreter is gone.
         """
         self.started_at = time.monotonic()
         self.is_killed = False

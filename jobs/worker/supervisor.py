@@ -7,17 +7,20 @@ reads from the running slots what was running in a process that died.
 
 from __future__ import annotations
 
+import select
 import signal
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from math import inf
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
 from jobs.conf import lease_seconds
 from jobs.engine.lease import HEARTBEATS_PER_LEASE
+from jobs.engine.outcomes import message_of
 from jobs.execution.events import Event, emit
 from jobs.worker.child import Child, Program
 from jobs.worker.orphans import Orphans
@@ -41,6 +44,7 @@ LEAST_SILENT_SECONDS = 30.0
 SURELY_SILENT_SECONDS = 2.0
 # <asm-generic/siginfo.h>: a signal of the kernel's own, as Ctrl-C is.
 SI_KERNEL = 0x80
+OUTPUTS = (1, 2)
 
 
 class Supervisor:
@@ -121,7 +125,8 @@ class Supervisor:
     def _start(self, child: Child) -> None:
         try:
             is_child = child.start()
-        except OSError:
+        except OSError as error:
+            _emit(Event.WORKER_NOT_STARTED, error=message_of(error))
             self._schedule_restart(child)
             return
         if is_child:
@@ -142,7 +147,7 @@ class Supervisor:
                 self._sidecar.rescue(number, worker_id, running)
             child.slots.clear()
             if child.slots.ends_for_good:
-                emit(Event.WORKER_NOT_REPLACED, pid=pid, exit_code=code)
+                _emit(Event.WORKER_NOT_REPLACED, pid=pid, exit_code=code)
                 child.exit_code = 1 if child.slots.is_mistaken else 0
             elif self._stopping or (code == 0 and not self._lasting and not running):
                 child.exit_code = max(code, 0) if code >= 0 else 1
@@ -156,7 +161,7 @@ class Supervisor:
             return
         reason = self._reason_to_kill(child)
         if reason:
-            emit(
+            _emit(
                 Event.WORKER_KILLED,
                 worker_id=str(worker_id),
                 reason=reason,
@@ -217,6 +222,15 @@ class Supervisor:
     def _kill_all(self) -> None:
         for child in self._children:
             child.send(signal.SIGKILL)
+
+
+def _emit(event: Event, **fields: Any) -> None:
+    """Emit the event, unless stdout or stderr is a pipe that is full: this process must not wait."""
+    outputs = select.poll()
+    for output in OUTPUTS:
+        outputs.register(output, select.POLLOUT)
+    if len(outputs.poll(0)) == len(OUTPUTS):
+        emit(event, **fields)
 
 
 def _close_connections() -> None:

@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +111,66 @@ def test_a_fork_never_acts_as_a_supervisor(ending: str, code: int, starts: int, 
     assert [code_line, left] == [f"exit code {code}", "left"], "the supervisor alone goes on"
     errors = [line for line in done.stderr.splitlines() if line and line[0] not in " T"]
     assert errors == [said] * (starts if said else 0)
+
+
+@linux_only
+def test_a_pipe_that_nobody_reads_does_not_keep_it_from_ending(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"x")
+    os.set_blocking(writing, True)
+    # The worker ignores the signal and shows no life, so that it is killed, which is logged.
+    code = SUPERVISED.format(
+        ending="slots.name_worker(__import__('uuid').uuid4()); __import__('signal').pause()"
+    )
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings",
+            "DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3",
+        },
+        stdout=subprocess.PIPE,
+        stderr=writing,
+        text=True,
+    )
+    try:
+        assert supervisor.stdout is not None
+        assert supervisor.stdout.readline().startswith("supervisor")
+        assert supervisor.stdout.readline().startswith("child of")
+        supervisor.send_signal(signal.SIGTERM)
+        said, _ = supervisor.communicate(timeout=60)
+    finally:
+        supervisor.kill()
+        os.close(reading)
+        os.close(writing)
+    assert said.splitlines() == ["exit code 1", "left"]
+
+
+def test_it_says_why_a_process_cannot_be_started() -> None:
+    code = (
+        "import django; django.setup()\n"
+        "from jobs.worker.child import Program\nfrom jobs.worker.supervisor import Supervisor\n"
+        "programs = [Program(lambda slots: 0, ['/no/python'])]\n"
+        "options = dict(threads=1, grace_seconds=1.0, lasting=False, forks=False)\n"
+        "print(Supervisor(programs, **options).run())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    lines = [line for line in done.stderr.splitlines() if "worker.not_started" in line]
+    assert done.stdout.split() == ["1"]
+    assert len(lines) == 3, "one for each try"
+    assert all("No such file or directory: '/no/python'" in line for line in lines)
 
 
 @linux_only
