@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from email import policy
-from email.errors import HeaderParseError
-from email.headerregistry import Address as HeaderAddress
+from email.header import Header
 from email.message import EmailMessage
 from typing import Final
+
+import idna
 
 from jobs.errors import Fault
 from mail.errors import OutboundInvalid
@@ -23,7 +24,12 @@ NAMELESS: Final = "attachment"
 
 MAX_ADDRESS_CHARS: Final = 320
 MAX_HEADER_CHARS: Final = 10_000
+# Beside the rest of the line, within the 998 characters that RFC 5322 allows.
+MAX_LINE: Final = 450
+# After a longer name the address stands on a line of its own.
+LONG_NAME: Final = 50
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
+_ATOMS: Final = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
 _MESSAGE_ID: Final = re.compile(r"<[!-;=?-~]{1,250}>")
 _LOCAL_PART: Final = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}")
 _DOMAIN: Final = re.compile(
@@ -95,11 +101,6 @@ def build_mail(mail: OutgoingMail) -> bytes:
     if faults:
         raise OutboundInvalid(faults)
     message = EmailMessage(policy=policy.SMTP)
-    message["From"] = _header_address(mail.sender)
-    for name, addresses in (("To", mail.to), ("Cc", mail.cc), ("Bcc", mail.bcc)):
-        if addresses:
-            message[name] = [_header_address(address) for address in addresses]
-    message["Subject"] = mail.subject
     if mail.automatic:
         message["Auto-Submitted"] = "auto-replied"
         message["X-Auto-Response-Suppress"] = "All"
@@ -108,8 +109,9 @@ def build_mail(mail: OutgoingMail) -> bytes:
     _add_body(message, mail)
     for file in mail.files:
         _attach(message, file)
-    # The library would encode ids that are longer than a line, so these headers are written here.
-    return _id_lines(mail) + message.as_bytes()
+    # The library would encode ids that are longer than a line. Where it folds a display name, it may
+    # lose the quotes, so that other recipients are written than those that somebody has approved.
+    return "".join(f"{line}\r\n" for line in _head(mail)).encode("ascii") + message.as_bytes()
 
 
 def address_faults(field: str, addresses: Iterable[Address]) -> list[Fault]:
@@ -135,16 +137,18 @@ def _is_address(address: str) -> bool:
         return False
 
 
-def _ascii_domain(domain: str) -> str:
-    return domain if domain.isascii() else domain.encode("idna").decode("ascii")
-
-
-def _header_address(address: Address) -> HeaderAddress:
-    local, _, domain = address.address.rpartition("@")
+def in_ascii(address: str) -> str:
+    """Return the address as it is written in a header; one that cannot be written stays as it is."""
+    local, at, domain = address.rpartition("@")
     try:
-        return HeaderAddress(address.name, addr_spec=f"{local}@{_ascii_domain(domain)}")
-    except (HeaderParseError, ValueError, IndexError) as error:
-        raise OutboundInvalid([Fault("to", "invalid", "Not a mail address.")]) from error
+        return f"{local}{at}{_ascii_domain(domain)}"
+    except UnicodeError:
+        return address
+
+
+def _ascii_domain(domain: str) -> str:
+    # Python's own codec follows an older standard, by which "straße.de" is the domain "strasse.de".
+    return domain if domain.isascii() else idna.encode(domain, uts46=True).decode("ascii")
 
 
 def _header_faults(field: str, value: str) -> list[Fault]:
@@ -167,13 +171,34 @@ def _id_faults(field: str, ids: Iterable[str]) -> list[Fault]:
     return [Fault(field, "invalid", "Not a Message-ID.")]
 
 
-def _id_lines(mail: OutgoingMail) -> bytes:
-    lines = [f"Message-ID: {mail.message_id}"]
+def _head(mail: OutgoingMail) -> Iterator[str]:
+    yield f"Message-ID: {mail.message_id}"
     if mail.in_reply_to:
-        lines.append(f"In-Reply-To: {mail.in_reply_to}")
+        yield f"In-Reply-To: {mail.in_reply_to}"
     if mail.references:
-        lines.append("References: " + "\r\n ".join(mail.references))
-    return "".join(f"{line}\r\n" for line in lines).encode("ascii")
+        yield "References: " + "\r\n ".join(mail.references)
+    people = (("From", (mail.sender,)), ("To", mail.to), ("Cc", mail.cc), ("Bcc", mail.bcc))
+    for name, addresses in people:
+        if addresses:
+            yield f"{name}: " + ",\r\n ".join(_written(address) for address in addresses)
+    yield f"Subject: {_words(mail.subject)}"
+
+
+def _written(address: Address) -> str:
+    mailbox = in_ascii(address.address)
+    if not address.name:
+        return mailbox
+    name = _words(address.name)
+    if name == address.name and not _ATOMS.fullmatch(name):
+        name = '"{}"'.format(re.sub(r'(["\\])', r"\\\1", name))
+    return f"{name}\r\n <{mailbox}>" if len(name) > LONG_NAME else f"{name} <{mailbox}>"
+
+
+def _words(text: str) -> str:
+    """Return the text as it is if one line can hold it, else as encoded words."""
+    if text.isascii() and len(text) <= MAX_LINE and "=?" not in text and text == text.strip():
+        return text
+    return Header(text, "utf-8").encode(linesep="\r\n")
 
 
 def _add_body(message: EmailMessage, mail: OutgoingMail) -> None:

@@ -46,6 +46,8 @@ FAULTS = {
     "503": Fault(503),
     "429": Fault(429, retry_after=1),
 }
+# After the others nobody can tell who put the message into the inbox, if the owner did meanwhile.
+WAKE_FAULTS = ("none", "lost answer", "429")
 
 
 @dataclass
@@ -90,8 +92,8 @@ class World:
                 self._undo(which, fault)
             case "retry", fault:
                 self._retry(fault)
-            case "wake", which:
-                self._wake(which)
+            case "wake", which, fault:
+                self._wake(which, fault)
             case ("sync",):
                 _sync(self.mailbox)
                 self.model.sync()
@@ -174,10 +176,7 @@ class World:
         from mail.services.actions.perform_undo import perform_undo
 
         account, gmail = self.mailbox.account, self.mailbox.gmail
-        ordered = FAULTS[fault]
-        if ordered is not None:
-            for method in ("messages.modify", "messages.trash", "messages.untrash"):
-                self.mailbox.simulator.order_fault(ordered, method=method, address=account.address)
+        self._order(fault)
         try:
             job_id = self._row(asked).job_id
             if asked.undo_of is None:
@@ -194,6 +193,14 @@ class World:
             self.mailbox.simulator.clear_faults()
         return False
 
+    def _order(self, fault: str) -> None:
+        """Let the next writes of Mailroom's to this mailbox meet the fault."""
+        ordered = FAULTS[fault]
+        for method in ("messages.modify", "messages.trash", "messages.untrash"):
+            if ordered is not None:
+                address = self.mailbox.account.address
+                self.mailbox.simulator.order_fault(ordered, method=method, address=address)
+
     def _undo(self, which: int, fault: str) -> None:
         done = [
             one for one in self.model.asked if one.status == "completed" and one.undo_of is None
@@ -209,7 +216,7 @@ class World:
             if undo.status == "queued":
                 self._run(asked, fault)
 
-    def _wake(self, which: int) -> None:
+    def _wake(self, which: int, fault: str) -> None:
         from mail.services.actions.wake import wake
 
         snoozes = [
@@ -226,7 +233,15 @@ class World:
         if "TRASH" not in before and not self.model.changed_since(snooze, "INBOX"):
             changed["INBOX"] = True
         account, gmail = self.mailbox.account, self.mailbox.gmail
-        wake(account, gmail, snooze.pk, label_id=self.ids[SNOOZED])
+        self._order(fault)
+        try:
+            wake(account, gmail, snooze.pk, label_id=self.ids[SNOOZED])
+        except GmailError:
+            # Whether it took effect is seen in the mailbox; a later step may try it again.
+            after = self._in_gmail()[snooze.message]
+            changed = {one: on for one, on in changed.items() if (one in after) is on}
+        finally:
+            self.mailbox.simulator.clear_faults()
         self.model.note(snooze.message, changed, WAKE, before)
 
     # Reading
@@ -293,5 +308,6 @@ def random_steps(random: Random, count: int) -> Iterator[Step]:
         elif kind < 16:
             yield random.choice(("add", "remove")), which, random.choice(OWNERS_LABELS)
         else:
-            choices: list[Step] = [("retry", fault), ("wake", which), ("sync",)]
+            wake = ("wake", which, random.choice(WAKE_FAULTS))
+            choices: list[Step] = [("retry", fault), wake, ("sync",)]
             yield random.choice([*choices, ("retry", "none")])

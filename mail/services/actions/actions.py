@@ -29,7 +29,7 @@ from mail.models import (
 )
 from mail.rules.safety import SafetyMode, check_safety
 from mail.services.actions.label_changes import UNSTORED, LabelChange, undo_hint
-from mail.services.actions.since_asked import hint_at_start, hint_when_asked
+from mail.services.actions.since_asked import hint_at_start, hint_when_asked, woken
 from mail.services.actions.types import ACTIONS, DeleteParameters, check_parameters
 from mail.services.approvals.approvals import ask_approval
 from mail.services.mailboxes.credentials import may_delete_for_good
@@ -224,6 +224,7 @@ def complete_action(
     action_type = ActionType(action.action_type)
     hint = {
         **undo_hint(action_type, before, labels, possible, history_id=history_id),
+        **woken(action),
         **(hint or {}),
     }
     under_way = {ActionStatus.EXECUTING}

@@ -65,6 +65,12 @@ def hint_at_start(action: Action, history_id: int | None) -> dict[str, Any]:
     return {**known, "history_id": history_id}
 
 
+def woken(action: Action) -> dict[str, Any]:
+    """Return what the undo hint says of the end of a snooze that was woken before it completed."""
+    hint = action.undo_hint or {}
+    return {WOKEN_AT: hint[WOKEN_AT]} if WOKEN_AT in hint else {}
+
+
 def own_changes_since(action: Action, history_id: int) -> SeenChanges:
     """Return what other actions of ours changed after this history id, or after this was asked for.
 

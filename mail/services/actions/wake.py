@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
 from mail.conf import snooze_label
 from mail.gmail.client import GmailClient
-from mail.gmail.errors import GmailBadRequest, GmailNotFound
+from mail.gmail.errors import GmailBadRequest, GmailError, GmailNotFound, GmailUnavailable
 from mail.models import Action, ActionStatus, EventType, MailAccount
 from mail.services.actions.actions import store_labels
 from mail.services.actions.gmail_state import (
@@ -51,14 +53,16 @@ def wake(
     try:
         state = read_state(account, gmail, action.message.gmail_message_id)
         change = _way_back(gmail, action, state.labels, label_id)
-        after = _bring_back(gmail, action.message.gmail_message_id, state.labels, change, label_id)
+        with _noted(action, change, state.history_id):
+            gmail_id = action.message.gmail_message_id
+            after = _bring_back(gmail, gmail_id, state.labels, change, label_id)
     except GmailNotFound:
         _note_awake(action)
         return {"skipped": True, "reason": "The message is no longer in Gmail"}
     with firm_scope(account.firm_id):
         store_labels(account, action.message_id, after, state.cursor)
         # Otherwise another worker, which took this one for dead, has noted it already.
-        if _note_awake(action, state.history_id if "INBOX" in after else None):
+        if _note_awake(action):
             detail = {"action_id": str(action.pk), "changed": bool(change)}
             record_event(EventType.UNSNOOZED, account, message=action.message, detail=detail)
     return {"action_id": str(action.pk), "changed": bool(change)}
@@ -95,11 +99,33 @@ def _bring_back(
     return labels_of(gmail.modify_message(message_id, list(change.add)))
 
 
-def _note_awake(action: Action, history_id: int | None = None) -> bool:
-    """End the snooze; `history_id` is Gmail's before the message was put into the inbox."""
-    values: dict[str, Any] = {"wake_at": None}
-    if history_id is not None:
-        values["undo_hint"] = {**(action.undo_hint or {}), WOKEN_AT: history_id}
+@contextmanager
+def _noted(action: Action, change: LabelChange, history_id: int | None) -> Iterator[None]:
+    """Store Gmail's history id before the message is put into the inbox.
+
+    It is stored before Gmail is asked, because the answer may be lost, and forgotten if Gmail
+    refuses.
+    """
+    if not change.add:
+        yield
+        return
+    before = action.undo_hint or {}
+    _keep_hint(action, {**before, WOKEN_AT: history_id})
+    try:
+        yield
+    except GmailUnavailable:
+        raise
+    except GmailError:
+        _keep_hint(action, before)
+        raise
+
+
+def _keep_hint(action: Action, hint: dict[str, Any]) -> None:
+    with firm_scope(action.firm_id):
+        Action.objects.filter(pk=action.pk, wake_at__isnull=False).update(undo_hint=hint)
+
+
+def _note_awake(action: Action) -> bool:
     with firm_scope(action.firm_id):
         asleep = Action.objects.filter(pk=action.pk, wake_at__isnull=False)
-        return bool(asleep.update(**values))
+        return bool(asleep.update(wake_at=None))

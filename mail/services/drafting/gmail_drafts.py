@@ -19,7 +19,7 @@ import nh3
 from mail.gmail.answers import Message as GmailMessage
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailNotFound
-from mail.gmail.mime import OutgoingMail
+from mail.gmail.mime import OutgoingMail, in_ascii
 from mail.models import MAX_INSTRUCTION_LENGTH, Draft
 from mail.text.cleaning import clean_text
 from mail.text.html_depth import buildable
@@ -198,7 +198,7 @@ def _hash(
 
 
 def _keys(addresses: Iterable[Address]) -> list[str]:
-    return sorted(address.key for address in addresses)
+    return sorted(in_ascii(address.key) for address in addresses)
 
 
 def _shown(markup: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.mail.action_machine import FAULTS, OWNERS_LABELS, Step, World
+from tests.mail.action_machine import FAULTS, OWNERS_LABELS, WAKE_FAULTS, Step, World
 from tests.mail.action_model import ACTIONS
 from tests.mail.mail_kit import Mailbox
 
@@ -25,7 +25,7 @@ STEPS = st.lists(
         st.tuples(st.just("undo"), WHICH, st.sampled_from(sorted(FAULTS))),
         st.tuples(st.sampled_from(["add", "remove"]), WHICH, st.sampled_from(OWNERS_LABELS)),
         st.tuples(st.just("retry"), st.sampled_from(sorted(FAULTS))),
-        st.tuples(st.just("wake"), WHICH),
+        st.tuples(st.just("wake"), WHICH, st.sampled_from(WAKE_FAULTS)),
         st.tuples(st.sampled_from(["sync"])),
         st.tuples(st.just("vanish"), WHICH),
     ),

@@ -209,6 +209,54 @@ def test_an_undo_that_failed_after_its_effect_is_nobodys_hand(mailbox: Mailbox) 
     assert run(ask(mailbox, arrived, "archive")).result["changed"] is True
 
 
+def test_a_wake_whose_answer_was_lost_is_nobodys_hand(mailbox: Mailbox) -> None:
+    arrived = arrival(mailbox)
+    done(mailbox, arrived, "snooze", amount=1, units="hours")
+    wake = only(jobs("unsnooze.gmail"))
+    with frozen_time(database_now() + timedelta(hours=2)):
+        mailbox.simulator.order_fault(LOST_ANSWER, method="messages.modify")
+        assert run_job(wake).status == "pending"
+        assert "INBOX" in mailbox.labels(arrived)
+
+        assert run(ask(mailbox, arrived, "archive")).result["changed"] is True
+
+
+def test_a_wake_before_its_snooze_is_known_to_be_done_is_nobodys_hand(mailbox: Mailbox) -> None:
+    arrived = arrival(mailbox)
+    snooze = ask(mailbox, arrived, "snooze", amount=1, units="minutes")
+    mailbox.simulator.order_fault(LOST_ANSWER, method="messages.modify")
+    assert run(snooze).status == "pending"
+    mailbox.simulator.order_fault(Fault(status=503), method="messages.get", times=3)
+    with frozen_time(database_now()) as clock:
+        for seconds in (6, 12, 23):
+            clock.tick(seconds=seconds)
+            assert run(snooze).status == "pending"
+        clock.tick(seconds=25)
+        run_job(only(jobs("unsnooze.gmail")))
+        assert mailbox.labels(arrived) == INBOX
+        clock.tick(minutes=1)
+        with firm_scope(mailbox.firm):
+            # Snoozes end by Python's clock, which `frozen_time` does not move.
+            an_hour_ago = snooze.created_at - timedelta(hours=1)
+            Action.objects.filter(pk=snooze.pk).update(created_at=an_hour_ago)
+        assert run(snooze).status == "completed"
+
+        assert run(ask(mailbox, arrived, "archive")).result["changed"] is True
+
+
+def test_a_snoozed_message_that_its_owner_put_back_stays_in_the_inbox(mailbox: Mailbox) -> None:
+    """The wake finds it in the inbox; so it was not the wake that put it there."""
+    arrived = arrival(mailbox)
+    done(mailbox, arrived, "snooze", amount=1, units="hours")
+    in_gmail(mailbox, arrived, add="INBOX")
+    with frozen_time(database_now() + timedelta(hours=2)):
+        run_job(only(jobs("unsnooze.gmail")))
+
+        assert run(ask(mailbox, arrived, "archive")).result["changed"] is False
+
+    assert mailbox.labels(arrived) == INBOX
+
+
 def test_without_history_the_action_is_done(mailbox: Mailbox) -> None:
     arrived = arrival(mailbox)
     action = ask(mailbox, arrived, "archive")
