@@ -4,33 +4,23 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any
-
-from django.core.signals import request_finished, request_started
 
 from jobs.engine.clock import database_now
+from tenants.scope import Scope, current_scope
 
-# What the request in progress has read, at most one time; None outside of a request.
-_read: ContextVar[list[datetime] | None] = ContextVar("page_time", default=None)
+# The last time that was read, and the scope it was read in.
+_read: ContextVar[tuple[Scope, datetime] | None] = ContextVar("page_time", default=None)
 
 
 def page_time() -> datetime:
-    """Return the database's time; a request reads it once, for all rows that it shows."""
-    times = _read.get()
-    if times is None:
-        return database_now()
-    if not times:
-        times.append(database_now())
-    return times[0]
+    """Return the database's time; a scope, such as that of a request, reads it once.
 
-
-def _begin(**_: Any) -> None:
-    _read.set([])
-
-
-def _end(**_: Any) -> None:
-    _read.set(None)
-
-
-request_started.connect(_begin)
-request_finished.connect(_end)
+    A request has one scope in all its steps. Under ASGI, Django's signals cannot mark its beginning
+    in a context variable, since each of their receivers runs in a copy of the context.
+    """
+    scope, known = current_scope(), _read.get()
+    if known is not None and known[0] is scope:
+        return known[1]
+    now = database_now()
+    _read.set(None if scope is None else (scope, now))
+    return now
