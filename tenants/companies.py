@@ -75,9 +75,14 @@ def keep_firms() -> None:
     """Begin to keep a firm for each company; missing firms are made after each migration."""
     model = company_model()
     if model is not None:
-        # Of all models, because a proxy or a model that extends the companies' sends its own class.
-        post_save.connect(_saved, dispatch_uid="tenants.companies")
-        post_delete.connect(_deleted, dispatch_uid="tenants.companies")
+        # A proxy, or a model that extends the companies', sends its own class.
+        for sender in apps.get_models():
+            if not issubclass(sender, model):
+                continue
+            post_save.connect(_saved, sender=sender, dispatch_uid="tenants.companies")
+            # The row of a model that extends the companies' may be deleted without the company.
+            if sender._meta.concrete_model is model._meta.concrete_model:
+                post_delete.connect(_deleted, sender=sender, dispatch_uid="tenants.companies")
         post_migrate.connect(_migrated, dispatch_uid="tenants.companies")
 
 
@@ -86,20 +91,15 @@ def _name(company: Model) -> str:
 
 
 def _saved(instance: Model, *, raw: bool = False, **_: Any) -> None:
-    model = company_model()
-    # If a fixture is loaded, it contains the firms, or they are made when first asked for.
-    if raw or model is None or not isinstance(instance, model):
+    if raw:
+        # A fixture is loaded: it contains the firms, or they are made when first asked for.
         return
     firm, name = firm_of(instance), _name(instance)
     if firm.name != name:
         Firm.objects.filter(pk=firm.pk).update(name=name)
 
 
-def _deleted(sender: type[Model], instance: Model, **_: Any) -> None:
-    model = company_model()
-    # The row of a model that extends the companies' may be deleted without the company.
-    if model is None or sender._meta.concrete_model is not model._meta.concrete_model:
-        return
+def _deleted(instance: Model, **_: Any) -> None:
     Firm.objects.filter(slug=slug_of(instance)).update(active=False)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import Group
 from django.db import models
-from django.db.models.signals import post_delete, post_save
+from django.db.models.signals import post_delete, post_migrate, post_save
 from django.test.utils import isolate_apps
 
 from tenants import companies
@@ -19,22 +21,28 @@ from tenants.models import Firm
 pytestmark = [pytest.mark.django_db]
 
 
-class Branch(Group):
-    """A group by another class."""
+with isolate_apps("tests"):
 
-    class Meta:
-        proxy = True
-        app_label = "auth"
+    class Branch(Group):
+        """A group by another class."""
+
+        class Meta:
+            proxy = True
+            app_label = "tests"
 
 
 @pytest.fixture
-def groups(settings) -> Iterator[None]:
+def groups(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make the groups of Django the companies."""
     settings.TENANTS_COMPANY_MODEL = "auth.Group"
-    keep_firms()
+    with monkeypatch.context() as patch:
+        patch.setattr(apps, "get_models", lambda: [Group, Branch, Firm])
+        keep_firms()
     yield
-    for signal in (post_save, post_delete):
-        signal.disconnect(dispatch_uid="tenants.companies")
+    for sender in (Group, Branch):
+        for signal in (post_save, post_delete):
+            assert signal.disconnect(sender=sender, dispatch_uid="tenants.companies")
+    post_migrate.disconnect(dispatch_uid="tenants.companies")
 
 
 @isolate_apps("tenants")
