@@ -19,7 +19,8 @@ from jobs.admin.page_time import page_time
 from jobs.models import NotificationEndpoint, Pause, RateBucket, RateLimit
 from jobs.models.limits import MAX_KEY_LENGTH
 from jobs.operations import limits
-from jobs.queries.durations import in_words
+from jobs.operations.limit_faults import LEAST_SECONDS, MOST
+from jobs.queries.durations import in_words, plain_number
 from jobs.registry import find
 from jobs.states import CountedBy
 from tenants.admin.base import TenantOperationsAdmin, access_in
@@ -27,7 +28,6 @@ from tenants.admin.filters import FirmFilter
 from tenants.admin.firm_choice import FirmChoiceForm
 from tenants.models import Role
 
-MAX_NUMBER = 1_000_000
 COUNTED_BY = [
     (CountedBy.FIRM.value, "Per firm: the firm's jobs of the type"),
     (CountedBy.KEY.value, "Per limit key of a firm, such as a mailbox"),
@@ -36,35 +36,39 @@ COUNTED_BY = [
 COUNTED_BY_ONE_FIRM = COUNTED_BY[:-1]
 
 
+def _help(name: str) -> str:
+    return str(RateLimit._meta.get_field(name).help_text)  # type: ignore[union-attr]  # no relation
+
+
 class RateForm(OperationForm):
     """How many jobs may start in how many seconds; begins with the rate in force."""
 
     amount = forms.IntegerField(
         label="Starts",
         min_value=1,
-        max_value=MAX_NUMBER,
-        help_text="Each job counts as one start, or as the units that its type declares.",
+        max_value=MOST,
+        help_text=_help("amount"),
     )
-    per_seconds = forms.IntegerField(
+    per_seconds = forms.FloatField(
         label="In seconds",
-        min_value=1,
-        max_value=MAX_NUMBER,
+        min_value=LEAST_SECONDS,
+        max_value=MOST,
+        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "decimal"}),
         help_text="For example, 10 starts in 60 seconds: one every 6 seconds on average.",
     )
     burst = forms.IntegerField(
         required=False,
         min_value=1,
-        max_value=MAX_NUMBER,
-        help_text="How many may start at once after a quiet time. Leave empty for the number of "
-        "starts above.",
+        max_value=MOST,
+        help_text=f"{_help('burst')} Leave empty for the number above.",
     )
 
     def prepare(self, request: HttpRequest, row: RateLimit | None) -> None:
         """Start from the rate in force, if there is one."""
         if row is None:
             return
-        per_seconds = f"{row.per_seconds:g}"
-        self.initial = {"amount": row.amount, "per_seconds": per_seconds, "burst": row.burst}
+        seconds = plain_number(row.per_seconds)
+        self.initial = {"amount": row.amount, "per_seconds": seconds, "burst": row.burst}
 
 
 class NewRateForm(FirmChoiceForm, RateForm):
@@ -89,8 +93,7 @@ class NewRateForm(FirmChoiceForm, RateForm):
         empty_value=None,
         max_length=MAX_KEY_LENGTH,
         widget=UnfoldAdminTextInputWidget(),
-        help_text="Only when counting per limit key: the key to limit. Leave empty to limit each "
-        "key.",
+        help_text=_help("limit_key"),
     )
 
     def prepare(self, request: HttpRequest, row: RateLimit | None) -> None:
@@ -125,8 +128,8 @@ def _rate(limit: RateLimit) -> str:
     """Return the exact rate in words: "10 in 1 min", "3 in 90 s"."""
     for size, unit in ((3600, "h"), (60, "min")):
         if limit.per_seconds % size == 0:
-            return f"{limit.amount:,} in {limit.per_seconds / size:g} {unit}"
-    return f"{limit.amount:,} in {limit.per_seconds:g} s"
+            return f"{limit.amount:,} in {plain_number(limit.per_seconds / size)} {unit}"
+    return f"{limit.amount:,} in {plain_number(limit.per_seconds)} s"
 
 
 def _seen_rate(limit: RateLimit) -> str:

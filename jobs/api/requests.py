@@ -19,9 +19,11 @@ from jobs.api.query import choice
 from jobs.engine.chains import LONGEST_CHAIN
 from jobs.engine.job_arguments import MAX_ATTEMPTS, MAX_KEY_LENGTH
 from jobs.errors import LONGEST_WAIT_SECONDS
+from jobs.models import RateLimit
 from jobs.models.notifications import MAX_TARGET_LENGTH
 from jobs.operations.endpoints import MAX_NAME_LENGTH
 from jobs.operations.limit_faults import LEAST_SECONDS, MOST
+from jobs.queries.serializers.fields import help_of
 from jobs.states import (
     Category,
     Channel,
@@ -171,24 +173,23 @@ class RateLimitBody(FirmBody):
         help_text="The exact type. If counted by key it may be left out: then jobs of every type "
         "are counted together.",
     )
-    limit_key = _limit_key("If counted by key: the key to limit; without it, each key is limited.")
+    limit_key = _limit_key(help_of(RateLimit, "limit_key"))
     amount = WholeNumberField(
         min_value=1,
         max_value=MOST,
-        help_text="How many units may start in `per_seconds` seconds; a job counts as one unless "
-        "its type declares more.",
+        help_text=help_of(RateLimit, "amount"),
     )
     per_seconds = NumberField(
         min_value=LEAST_SECONDS,
         max_value=MOST,
-        help_text="The seconds in which `amount` units may start.",
+        help_text=help_of(RateLimit, "per_seconds"),
     )
     burst = WholeNumberField(
         required=False,
         allow_null=True,
         min_value=1,
         max_value=MOST,
-        help_text="How many units may start at once after a quiet time; by default `amount`.",
+        help_text=help_of(RateLimit, "burst", "By default `amount`."),
     )
 
 

@@ -21,12 +21,16 @@ class Batch(QueueModel):
         default=dict, help_text="The validated jobs that it enqueues, by event."
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
-    failed_at = models.DateTimeField(null=True, help_text="When the first of its jobs failed.")
+    failed_at = models.DateTimeField(
+        null=True, help_text="When the first of its jobs failed for good."
+    )
     settled_at = models.DateTimeField(
         null=True, help_text="When all of its jobs were settled for the first time."
     )
     completed_at = models.DateTimeField(null=True, help_text="When all of its jobs were completed.")
-    failed_job_id = models.UUIDField(null=True, help_text="The job enqueued at its first failure.")
+    failed_job_id = models.UUIDField(
+        null=True, help_text="The job enqueued at its first failure; it may have been purged."
+    )
     settled_job_id = models.UUIDField(
         null=True, help_text="The job enqueued when all were settled."
     )

@@ -19,7 +19,7 @@ class BulkRun(QueueModel):
     """An operation on many rows, done in chunks by a job; the system firm owns those on every firm."""
 
     operation = models.CharField(max_length=15, choices=choices(BulkOperation))
-    selection = StoredJSONField(help_text="The filter, or the number of ids that were given.")
+    selection = StoredJSONField(help_text="The filter, or how many ids were given.")
     reason = models.TextField(default="", blank=True)
     priority = models.SmallIntegerField(
         null=True, blank=True, help_text="The priority that set_priority sets."
@@ -36,7 +36,7 @@ class BulkRun(QueueModel):
     refused = models.IntegerField(
         default=0, help_text="Members whose state no longer allowed the operation."
     )
-    job_id = models.UUIDField(help_text="The job that does it.")
+    job_id = models.UUIDField(help_text="The job that performs the run.")
     correlation_id = models.CharField(
         max_length=MAX_CORRELATION_ID_LENGTH,
         help_text="The correlation id of the job and of every audit entry.",

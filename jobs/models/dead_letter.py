@@ -62,7 +62,7 @@ class DeadLetterQueue(QueueModel):
         default="",
         blank=True,
         choices=choices(Resolution),
-        help_text="Empty while the dead letter is open.",
+        help_text="Empty while nobody has decided.",
     )
     resolution_note = models.TextField(default="", blank=True)
     assigned_to = models.ForeignKey(

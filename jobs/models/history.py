@@ -24,7 +24,9 @@ class Attempt(QueueModel):
         JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="attempts_log"
     )
     series = models.SmallIntegerField()
-    number = models.SmallIntegerField(help_text="Counted from 1 within its series.")
+    number = models.SmallIntegerField(
+        help_text="The number of the attempt, from 1, within its series."
+    )
     worker_id = models.UUIDField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(db_default=Now())
@@ -49,7 +51,9 @@ class AttemptLog(QueueModel):
         JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="logs"
     )
     series = models.SmallIntegerField()
-    number = models.SmallIntegerField(help_text="The attempt's number, from 1 within its series.")
+    number = models.SmallIntegerField(
+        help_text="The number of the attempt, from 1, within its series."
+    )
     lines = StoredJSONField(help_text="Time and text of each note, redacted, in order.")
 
     class Meta:

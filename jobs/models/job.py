@@ -98,7 +98,7 @@ class JobQueue(FirmOwned):
         max_length=200,
         null=True,
         blank=True,
-        help_text="Pauses, breakers and rate limits can tell a type's jobs apart by it.",
+        help_text="Pauses, breakers and rate limits can apply to jobs of this key only.",
     )
     limit_units = models.IntegerField(
         default=1, db_default=1, help_text="How many units the job counts as in rate limits."
@@ -133,7 +133,9 @@ class JobQueue(FirmOwned):
         default=1, db_default=1, help_text="Grows with every retry or reprocess by hand."
     )
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
-    progress = models.FloatField(null=True, blank=True, help_text="From 0 to 1.")
+    progress = models.FloatField(
+        null=True, blank=True, help_text="The progress that the handler reported, from 0 to 1."
+    )
     progress_note = models.CharField(max_length=200, default="", db_default="", blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(db_default=Now(), editable=False)

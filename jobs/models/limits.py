@@ -90,9 +90,10 @@ class RateLimit(QueueModel):
         help_text="If counted by key: the limited key; empty means each key.",
     )
     amount = models.PositiveIntegerField(
-        help_text="A job counts as its units, 1 unless its type declares more."
+        help_text="How many units may start in so many seconds; a job counts as one unit unless its "
+        "type declares more."
     )
-    per_seconds = models.FloatField()
+    per_seconds = models.FloatField(help_text="The seconds in which so many units may start.")
     burst = models.PositiveIntegerField(
         help_text="How many units may start at once after a quiet time."
     )
@@ -177,14 +178,16 @@ class CircuitBreaker(QueueModel):
         default="",
         db_default="",
         blank=True,
-        help_text="Empty means jobs without a limit key.",
+        help_text="Empty for jobs without a limit key.",
     )
     state = models.CharField(
         max_length=10,
         choices=[(word.value, word.value.replace("_", " ")) for word in BreakerState],
         default=BreakerState.CLOSED,
     )
-    attempts = models.IntegerField(default=0, help_text="Attempts in this window, failed or not.")
+    attempts = models.IntegerField(
+        default=0, help_text="Attempts in the current window, while the breaker is closed."
+    )
     failures: models.JSONField[Any, Any] = models.JSONField(
         default=dict, help_text="Failures in this window, by fingerprint."
     )
@@ -238,7 +241,7 @@ class ConcurrencyLock(QueueModel):
 
     lock_key = models.CharField(max_length=200)
     slot = models.SmallIntegerField(default=0, help_text="From 0 to the key's limit minus one.")
-    holder_id = models.CharField(max_length=200, help_text="job:<id> for a job's own lock.")
+    holder_id = models.CharField(max_length=200, help_text="job:ID for a job's own lock.")
     acquired_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField(null=True, blank=True)
     fencing_token = models.BigIntegerField()

@@ -63,14 +63,18 @@ class Delivery(QueueModel):
     endpoint = models.ForeignKey(NotificationEndpoint, null=True, related_name="+", **UNCONSTRAINED)
     channel = models.CharField(max_length=10, choices=choices(Channel))
     event = models.CharField(max_length=100, default="", blank=True)
-    recipient = models.TextField(help_text="Of a webhook only the host.")
-    job_id = models.UUIDField(help_text="The job that sent it.")
+    recipient = models.TextField(help_text="The e-mail addresses, or the webhook's host.")
+    job_id = models.UUIDField(help_text="The job that sent the notification.")
     attempt = models.SmallIntegerField(help_text="The number of the job's attempt.")
     status = models.CharField(
         max_length=10, choices=choices(DeliveryStatus), default=DeliveryStatus.SENDING.value
     )
-    status_code = models.SmallIntegerField(null=True, help_text="The HTTP status of the answer.")
-    error = models.TextField(default="", blank=True, help_text="Redacted.")
+    status_code = models.SmallIntegerField(
+        null=True, help_text="The HTTP status of the answer; empty if there was none."
+    )
+    error = models.TextField(
+        default="", blank=True, help_text="Why it was not delivered; redacted."
+    )
     started_at = models.DateTimeField(db_default=Now(), editable=False)
     finished_at = models.DateTimeField(null=True)
 

@@ -52,7 +52,7 @@ class Schedule(QueueModel):
         max_length=10,
         choices=choices(MissedRuns),
         default=MissedRuns.SKIP,
-        help_text="What happens to slots that passed while no worker was running.",
+        help_text="What happens to runs that were due while no worker was running.",
     )
     enabled = models.BooleanField(default=True)
     last_run_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -61,7 +61,7 @@ class Schedule(QueueModel):
         help_text="The next slot; while paused, the one at which the schedule was paused.",
     )
     last_error = models.TextField(
-        default="", blank=True, editable=False, help_text="Why the last run failed."
+        default="", blank=True, editable=False, help_text="Why the last run failed; redacted."
     )
     shipped = models.JSONField(
         null=True,

@@ -22,18 +22,22 @@ class ScheduleRun(QueueModel):
     """
 
     schedule = models.ForeignKey(Schedule, related_name="+", **UNCONSTRAINED)
-    slot = models.DateTimeField(null=True, help_text="Null if somebody ran it out of turn.")
+    slot = models.DateTimeField(
+        null=True, help_text="When the run was due; empty if somebody ran it out of turn."
+    )
     job_type = models.CharField(max_length=100)
     correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH)
     jobs = models.IntegerField(default=0, help_text="How many jobs the run enqueued.")
     first_job_id = models.UUIDField(null=True)
     last_job_id = models.UUIDField(null=True)
-    completed = models.IntegerField(default=0, db_default=0)
+    completed = models.IntegerField(
+        default=0, db_default=0, help_text="How many of them were completed."
+    )
     failed = models.IntegerField(
-        default=0, db_default=0, help_text="Of its jobs, including dead-lettered ones."
+        default=0, db_default=0, help_text="How many failed or were dead-lettered."
     )
     canceled = models.IntegerField(
-        default=0, db_default=0, help_text="Of its jobs, including deleted ones."
+        default=0, db_default=0, help_text="How many were canceled or deleted."
     )
     enqueued_at = models.DateTimeField(db_default=Now(), editable=False)
     started_at = models.DateTimeField(null=True, help_text="When the first of its jobs started.")
@@ -44,9 +48,9 @@ class ScheduleRun(QueueModel):
         max_length=10,
         choices=choices(RunOutcome),
         null=True,
-        help_text="Null while the run goes on.",
+        help_text="How the run ended; empty while it goes on.",
     )
-    error = models.TextField(default="", blank=True, help_text="Why the run was refused. Redacted.")
+    error = models.TextField(default="", blank=True, help_text="Why the run was refused; redacted.")
 
     class Meta:
         constraints = [

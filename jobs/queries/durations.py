@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -25,3 +26,8 @@ def since_in_words(moment: datetime, now: datetime) -> str:
     if -1 < seconds < 1:
         return "just now"
     return f"{in_words(seconds)} ago" if seconds > 0 else f"in {in_words(-seconds)}"
+
+
+def plain_number(value: float) -> str:
+    """Return a number as people write it, with all its digits and without an exponent."""
+    return str(int(value)) if value == int(value) else f"{Decimal(repr(value)):f}"

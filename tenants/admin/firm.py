@@ -29,14 +29,13 @@ class LimitsForm(ReasonForm):
 
     active = forms.BooleanField(
         required=False,
-        help_text="While a firm is not active, its jobs and schedules wait, and its members "
-        "cannot use the service.",
+        help_text=Firm._meta.get_field("active").help_text,
     )
     weight = forms.FloatField(
         min_value=MIN_WEIGHT,
         max_value=MAX_WEIGHT,
         widget=forms.TextInput(attrs={"inputmode": "decimal"}),
-        help_text="The firm's share of the workers: weight 2 gets twice as many jobs as weight 1.",
+        help_text=Firm._meta.get_field("weight").help_text,
     )
     running_cap = forms.IntegerField(
         required=False,

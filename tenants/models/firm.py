@@ -44,12 +44,14 @@ class Firm(models.Model):
     name = models.CharField(max_length=200)
     slug = models.SlugField(max_length=50, unique=True)
     active = models.BooleanField(
-        default=True, help_text="While a firm is inactive, its jobs and schedules wait."
+        default=True,
+        help_text="While a firm is inactive, its jobs and schedules wait, and its members cannot "
+        "use the service.",
     )
     weight = models.FloatField(
         default=1.0,
         validators=[MinValueValidator(0.01)],
-        help_text="The firm's share of the workers, relative to other firms.",
+        help_text="The firm's share of the workers: weight 2 gets twice as many jobs as weight 1.",
     )
     running_cap = models.PositiveIntegerField(
         null=True, blank=True, help_text="Most jobs running at once; empty means no limit."

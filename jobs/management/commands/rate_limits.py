@@ -8,6 +8,7 @@ from jobs.management.subcommand import CommandGroup, Options, Resource, Result, 
 from jobs.management.tables import columns_of, firm_of_limit
 from jobs.models import RateLimit
 from jobs.operations import limits
+from jobs.queries.durations import plain_number
 from jobs.queries.serializers.limits import RateLimitSerializer
 from jobs.states import CountedBy
 from tenants.cli import operator
@@ -28,7 +29,7 @@ _list = RATE_LIMITS.list(
         row.limit_key or None,
         row.counted_by,
         row.amount,
-        f"{row.per_seconds:g}",
+        plain_number(row.per_seconds),
         row.burst,
     ],
     empty="No rate limits: jobs start as soon as workers are free.",

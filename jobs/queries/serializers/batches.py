@@ -6,8 +6,9 @@ from typing import Any
 
 from rest_framework import serializers
 
+from jobs.models import Batch
 from jobs.queries.batches import failed_jobs_of, progress_of
-from jobs.queries.serializers.fields import EnumField, NullableTextField, TimestampField
+from jobs.queries.serializers.fields import EnumField, NullableTextField, TimestampField, help_of
 from jobs.states import BatchState
 
 
@@ -25,11 +26,11 @@ class BatchSerializer(serializers.Serializer[Any]):
     canceled = serializers.IntegerField(help_text="How many jobs were canceled or deleted.")
     correlation_id = serializers.CharField(help_text="The correlation id of its jobs.")
     created_at = TimestampField(allow_null=False)
-    failed_at = TimestampField("When the first of its jobs failed for good.")
+    failed_at = TimestampField(help_of(Batch, "failed_at"))
     settled_at = TimestampField("When all of its jobs were settled for the first time.")
     completed_at = TimestampField("When all of its jobs were completed.")
     failed_job_id = serializers.UUIDField(
-        allow_null=True, help_text="The job enqueued at its first failure; it may have been purged."
+        allow_null=True, help_text=help_of(Batch, "failed_job_id")
     )
     settled_job_id = serializers.UUIDField(
         allow_null=True, help_text="The job enqueued when all were settled."

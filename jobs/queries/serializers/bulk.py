@@ -7,8 +7,9 @@ from typing import Any
 from django.utils.functional import cached_property
 from rest_framework import serializers
 
+from jobs.models import BulkRun
 from jobs.queries.groups import TREND_PARTS
-from jobs.queries.serializers.fields import EnumField, NullableTextField, TimestampField
+from jobs.queries.serializers.fields import EnumField, NullableTextField, TimestampField, help_of
 from jobs.queries.serializers.jobs import WaitReasonSerializer
 from jobs.states import BulkOperation, BulkState, DeadReason, Priority, Status
 
@@ -98,7 +99,7 @@ class BulkStartedSerializer(serializers.Serializer[Any]):
     """A bulk run that was started."""
 
     run_id = serializers.UUIDField(source="pk", help_text="Also `bulk_run` in the audit log.")
-    job_id = serializers.UUIDField(help_text="The job that performs the run.")
+    job_id = serializers.UUIDField(help_text=help_of(BulkRun, "job_id"))
     count = serializers.IntegerField(source="total", help_text="The number of members.")
     url = _RunUrlField(source="pk", help_text="The address that shows the run's progress.")
 
@@ -121,7 +122,7 @@ class BulkRunSerializer(serializers.Serializer[Any]):
     )
     operation = EnumField(BulkOperation)
     state = EnumField(BulkState)
-    selection = serializers.JSONField(help_text="The filter, or how many ids were given.")
+    selection = serializers.JSONField(help_text=help_of(BulkRun, "selection"))
     reason = NullableTextField()
     priority = serializers.IntegerField(
         allow_null=True, min_value=min(Priority), max_value=max(Priority)
@@ -133,7 +134,7 @@ class BulkRunSerializer(serializers.Serializer[Any]):
     refused = serializers.IntegerField(
         help_text="Members whose state no longer allowed the operation."
     )
-    job_id = serializers.UUIDField(help_text="The job that performs the run.")
+    job_id = serializers.UUIDField(help_text=help_of(BulkRun, "job_id"))
     correlation_id = serializers.CharField(
         help_text="The correlation id of the job and of every audit entry."
     )

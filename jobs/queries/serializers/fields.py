@@ -5,10 +5,19 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from django.db.models import Model
 from rest_framework import serializers
 
 from interfaces.moments import iso
 from jobs.engine.redaction import redact_secrets
+
+
+def help_of(model: type[Model], name: str, more: str = "") -> str:
+    """Return the help text of a model's field, with null for what is empty there, and `more`."""
+    text = str(model._meta.get_field(name).help_text)  # type: ignore[union-attr]  # no relation
+    text = text.replace("empty", "null").replace("Empty", "Null")
+    return f"{text} {more}" if more else text
+
 
 REDACTED = "Secrets are masked; viewers see every value masked."
 

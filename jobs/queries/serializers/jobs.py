@@ -7,12 +7,14 @@ from typing import Any
 from rest_framework import serializers
 
 from jobs.engine.batches import EVENTS
+from jobs.models import Attempt, AttemptLog, DeadLetterQueue, JobQueue
 from jobs.queries.serializers.fields import (
     REDACTED,
     EnumField,
     NullableTextField,
     RedactedField,
     TimestampField,
+    help_of,
 )
 from jobs.queries.why_waiting import WaitCode
 from jobs.states import (
@@ -37,7 +39,7 @@ class JobRowSerializer(serializers.Serializer[Any]):
     priority = serializers.IntegerField(
         min_value=min(Priority), max_value=max(Priority), help_text="Lower runs first."
     )
-    attempts = serializers.IntegerField(help_text="Attempts so far in this series.")
+    attempts = serializers.IntegerField(help_text=help_of(JobQueue, "attempts"))
     max_attempts = serializers.IntegerField()
     correlation_id = serializers.CharField(help_text="Shared by all jobs of one request or event.")
     parent_id = serializers.UUIDField(
@@ -47,9 +49,7 @@ class JobRowSerializer(serializers.Serializer[Any]):
         "At most one job with this key runs at a time, or as many as its type allows: of the firm, "
         "or of all firms (`lock_counted_by`)."
     )
-    limit_key = NullableTextField(
-        "Pauses, breakers and rate limits can apply to jobs of this key only."
-    )
+    limit_key = NullableTextField(help_of(JobQueue, "limit_key"))
     limit_units = serializers.IntegerField(
         help_text="How many units the job counts as in rate limits."
     )
@@ -65,7 +65,7 @@ class AttemptSerializer(serializers.Serializer[Any]):
     """An attempt that did not complete its job."""
 
     series = serializers.IntegerField(help_text="Grows with every manual retry or reprocess.")
-    number = serializers.IntegerField(help_text="From 1, within its series.")
+    number = serializers.IntegerField(help_text=help_of(Attempt, "number"))
     worker_id = serializers.UUIDField(allow_null=True)
     started_at = TimestampField()
     ended_at = TimestampField()
@@ -96,9 +96,7 @@ class LogLineSerializer(serializers.Serializer[Any]):
     """What the job's handler noted."""
 
     series = serializers.IntegerField(help_text="Grows with every manual retry or reprocess.")
-    number = serializers.IntegerField(
-        help_text="The number of the attempt, from 1, within its series."
-    )
+    number = serializers.IntegerField(help_text=help_of(AttemptLog, "number"))
     at = TimestampField()
     text = serializers.CharField(help_text="Redacted.")
 
@@ -141,7 +139,7 @@ class JobDetailSerializer(JobRowSerializer):
     progress = serializers.FloatField(
         allow_null=True,
         source="job.progress",
-        help_text="The progress that the handler reported, from 0 to 1.",
+        help_text=help_of(JobQueue, "progress"),
     )
     progress_note = NullableTextField(
         "The handler's note on its progress.", source="job.progress_note"
@@ -149,7 +147,7 @@ class JobDetailSerializer(JobRowSerializer):
     lock_counted_by = EnumField(
         CountedBy,
         source="job.lock_counted_by",
-        help_text="Whose jobs with the lock key count: the firm's, or those of all firms.",
+        help_text=help_of(JobQueue, "lock_counted_by"),
     )
     payload = RedactedField(REDACTED, source="job.payload")
     result = RedactedField(REDACTED, source="job.result")
@@ -210,7 +208,9 @@ class DeadLetterSerializer(serializers.Serializer[Any]):
     error = NullableTextField("Redacted.")
     fingerprint = NullableTextField("Equal failures have the same fingerprint.")
     moved_at = TimestampField("When the job was dead-lettered.")
-    resolution = EnumField(Resolution, allow_null=True, help_text="Null while nobody has decided.")
+    resolution = EnumField(
+        Resolution, allow_null=True, help_text=help_of(DeadLetterQueue, "resolution")
+    )
     resolution_note = NullableTextField()
     reviewed_by = NullableTextField("Who decided.", source="reviewed_by.get_username")
     reviewed_at = TimestampField()

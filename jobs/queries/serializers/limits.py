@@ -6,8 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from jobs.models import CircuitBreaker
-from jobs.queries.serializers.fields import EnumField, NullableTextField, TimestampField
+from jobs.models import CircuitBreaker, ConcurrencyLock, Pause, RateLimit
+from jobs.queries.serializers.fields import EnumField, NullableTextField, TimestampField, help_of
 from jobs.states import BreakerState, Category, CountedBy
 
 
@@ -30,13 +30,13 @@ class FirmOrEverySerializer(serializers.Serializer[Any]):
 class PauseSerializer(FirmOrEverySerializer):
     """A pause: matching jobs do not start until somebody resumes them, or until its end."""
 
-    category = EnumField(Category, allow_null=True, help_text="Null means every category.")
-    job_type = NullableTextField("Null means every type.")
-    limit_key = NullableTextField("Null means jobs of every limit key, and those without one.")
+    category = EnumField(Category, allow_null=True, help_text=help_of(Pause, "category"))
+    job_type = NullableTextField(help_of(Pause, "job_type"))
+    limit_key = NullableTextField(help_of(Pause, "limit_key"))
     reason = serializers.CharField()
-    paused_by = serializers.CharField(help_text="Who paused.")
+    paused_by = serializers.CharField(help_text=help_of(Pause, "paused_by"))
     created_at = TimestampField()
-    until = TimestampField("When it ends by itself; null means that somebody has to end it.")
+    until = TimestampField(help_of(Pause, "until"))
 
 
 class RateLimitSerializer(FirmOrEverySerializer):
@@ -44,18 +44,13 @@ class RateLimitSerializer(FirmOrEverySerializer):
 
     counted_by = EnumField(
         CountedBy,
-        help_text=(
-            "What is counted together: a type's jobs in each firm, jobs of each limit key, or a "
-            "type's jobs in all firms."
-        ),
+        help_text=help_of(RateLimit, "counted_by"),
     )
-    job_type = NullableTextField("Null means every type with the limit key.")
-    limit_key = NullableTextField("If counted by key: the limited key; null means each key.")
-    amount = serializers.IntegerField(help_text="Most units that start in `per_seconds` seconds.")
-    per_seconds = serializers.FloatField(help_text="The seconds in which `amount` may start.")
-    burst = serializers.IntegerField(
-        help_text="How many units may start at once after a quiet time."
-    )
+    job_type = NullableTextField(help_of(RateLimit, "job_type"))
+    limit_key = NullableTextField(help_of(RateLimit, "limit_key"))
+    amount = serializers.IntegerField(help_text=help_of(RateLimit, "amount"))
+    per_seconds = serializers.FloatField(help_text=help_of(RateLimit, "per_seconds"))
+    burst = serializers.IntegerField(help_text=help_of(RateLimit, "burst"))
     created_at = TimestampField()
 
 
@@ -73,19 +68,17 @@ class BreakerSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     job_type = serializers.CharField()
-    limit_key = NullableTextField("Null for jobs without a limit key.")
+    limit_key = NullableTextField(help_of(CircuitBreaker, "limit_key"))
     state = EnumField(
         BreakerState,
         help_text="closed: all jobs run. half_open: one runs as a probe. open: none runs.",
     )
-    attempts = serializers.IntegerField(
-        help_text="Attempts in the current window, while the breaker is closed."
-    )
+    attempts = serializers.IntegerField(help_text=help_of(CircuitBreaker, "attempts"))
     failed = _MostFrequentField(
         source="failures", help_text="Attempts in the window with the most frequent failure."
     )
-    trips = serializers.IntegerField(help_text="How many times in a row it has opened.")
-    fingerprint = NullableTextField("The failure that opened the breaker.")
+    trips = serializers.IntegerField(help_text=help_of(CircuitBreaker, "trips"))
+    fingerprint = NullableTextField(help_of(CircuitBreaker, "fingerprint"))
     opened_at = TimestampField("Null while it is closed.")
     next_try_at = TimestampField(
         "When one job is tried as a probe; null unless the breaker is open.", source="probe_at"
@@ -115,8 +108,8 @@ class LockSerializer(serializers.Serializer[Any]):
         help_text="Whose jobs wait for the lock: the firm's, or those of all firms. Locks of all "
         "firms belong to the system firm.",
     )
-    slot = serializers.IntegerField(help_text="From 0 to the key's limit minus one.")
-    holder_id = serializers.CharField(help_text="job:ID for a job's own lock.")
+    slot = serializers.IntegerField(help_text=help_of(ConcurrencyLock, "slot"))
+    holder_id = serializers.CharField(help_text=help_of(ConcurrencyLock, "holder_id"))
     acquired_at = TimestampField()
     expires_at = TimestampField("Null for a job's own lock, which ends with the job's hold on it.")
     fencing_token = serializers.IntegerField(help_text="Higher with each acquisition.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
-from jobs.queries.serializers.fields import EnumField, NullableTextField, TimestampField
+from jobs.models import Delivery
+from jobs.queries.serializers.fields import EnumField, NullableTextField, TimestampField, help_of
 from jobs.queries.serializers.limits import FirmOrEverySerializer
 from jobs.states import Channel, DeliveryStatus
 
@@ -45,15 +46,15 @@ class DeliverySerializer(serializers.Serializer[object]):
     )
     channel = EnumField(Channel, help_text="How the notification was sent.")
     event = NullableTextField("What it was about.")
-    recipient = serializers.CharField(help_text="The e-mail addresses, or the webhook's host.")
-    job_id = serializers.UUIDField(help_text="The job that sent the notification.")
+    recipient = serializers.CharField(help_text=help_of(Delivery, "recipient"))
+    job_id = serializers.UUIDField(help_text=help_of(Delivery, "job_id"))
     attempt = serializers.IntegerField(help_text="The number of the job's attempt.")
     status = EnumField(
         DeliveryStatus, help_text="How the attempt ended; a failed one is tried again by its job."
     )
     status_code = serializers.IntegerField(
-        allow_null=True, help_text="The HTTP status of the answer; null if there was none."
+        allow_null=True, help_text=help_of(Delivery, "status_code")
     )
-    error = NullableTextField("Why it was not delivered; redacted.")
+    error = NullableTextField(help_of(Delivery, "error"))
     started_at = TimestampField()
     finished_at = TimestampField("Null while the attempt lasts, or if its worker died.")

@@ -14,6 +14,7 @@ from jobs.queries.serializers.fields import (
     NullableTextField,
     RedactedField,
     TimestampField,
+    help_of,
 )
 from jobs.registry.timetable import TimetableInvalid
 from jobs.states import MissedRuns, Priority, RunOutcome, ScheduleTarget
@@ -59,21 +60,19 @@ class ScheduleRowSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     name = serializers.CharField()
-    target = EnumField(ScheduleTarget, help_text="Whom each run is for.")
-    group_name = NullableTextField("The group, if target is every_member.")
+    target = EnumField(ScheduleTarget, help_text=help_of(Schedule, "target"))
+    group_name = NullableTextField(help_of(Schedule, "group_name"))
     cron = NullableTextField("Minute, hour, day, month, weekday; null if it runs by an interval.")
     interval_seconds = serializers.IntegerField(allow_null=True)
-    time_zone = serializers.CharField(help_text="The time zone of `cron`.")
+    time_zone = serializers.CharField(help_text=help_of(Schedule, "time_zone"))
     timetable = _TimetableField("The timetable in words; null where it is not valid.", source="*")
     job_type = serializers.CharField()
     priority = serializers.IntegerField(min_value=min(Priority), max_value=max(Priority))
-    missed_runs = EnumField(
-        MissedRuns, help_text="What happens to runs that were due while no worker was running."
-    )
+    missed_runs = EnumField(MissedRuns, help_text=help_of(Schedule, "missed_runs"))
     enabled = serializers.BooleanField(help_text="False while it is paused.")
     last_run_at = TimestampField()
     next_run_at = TimestampField("Null while it is paused.")
-    last_error = NullableTextField("Why the last run failed; redacted.")
+    last_error = NullableTextField(help_of(Schedule, "last_error"))
     created_at = TimestampField()
     updated_at = TimestampField()
 
@@ -97,20 +96,18 @@ class ScheduleRunSerializer(serializers.Serializer[ScheduleRun]):
     schedule_id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The slug of the schedule's firm.")
     job_type = serializers.CharField()
-    slot = TimestampField("When the run was due; null if somebody ran it out of turn.")
-    outcome = EnumField(
-        RunOutcome, allow_null=True, help_text="How the run ended; null while it goes on."
-    )
-    jobs = serializers.IntegerField(help_text="How many jobs the run enqueued.")
-    completed = serializers.IntegerField(help_text="How many of them were completed.")
-    failed = serializers.IntegerField(help_text="How many failed or were dead-lettered.")
-    canceled = serializers.IntegerField(help_text="How many were canceled or deleted.")
+    slot = TimestampField(help_of(ScheduleRun, "slot"))
+    outcome = EnumField(RunOutcome, allow_null=True, help_text=help_of(ScheduleRun, "outcome"))
+    jobs = serializers.IntegerField(help_text=help_of(ScheduleRun, "jobs"))
+    completed = serializers.IntegerField(help_text=help_of(ScheduleRun, "completed"))
+    failed = serializers.IntegerField(help_text=help_of(ScheduleRun, "failed"))
+    canceled = serializers.IntegerField(help_text=help_of(ScheduleRun, "canceled"))
     job_id = serializers.UUIDField(
         allow_null=True,
         help_text="The run's job; null if it has none or several. The job may have been purged.",
     )
     correlation_id = serializers.CharField(help_text="The correlation id of its jobs.")
     enqueued_at = TimestampField(allow_null=False)
-    started_at = TimestampField("When the first of its jobs started.")
-    finished_at = TimestampField("When the last of its jobs was settled.")
-    error = NullableTextField("Why the run was refused; redacted.")
+    started_at = TimestampField(help_of(ScheduleRun, "started_at"))
+    finished_at = TimestampField(help_of(ScheduleRun, "finished_at"))
+    error = NullableTextField(help_of(ScheduleRun, "error"))

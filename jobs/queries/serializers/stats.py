@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from jobs.models import Worker
-from jobs.queries.serializers.fields import EnumField, TimestampField
+from jobs.queries.serializers.fields import EnumField, TimestampField, help_of
 from jobs.queries.stats import WINDOW_MINUTES
 from jobs.states import Category, WorkerRequest
 
@@ -90,7 +90,7 @@ class WorkerSerializer(serializers.Serializer[Any]):
     version = serializers.CharField()
     categories = serializers.ListField(child=serializers.CharField(), help_text="Empty means all.")
     job_types = serializers.ListField(
-        child=serializers.CharField(), help_text="The job types that its code knows."
+        child=serializers.CharField(), help_text=help_of(Worker, "job_types")
     )
     concurrency = serializers.IntegerField(help_text="Handlers it runs at a time.")
     running = _RunningField(
@@ -105,7 +105,7 @@ class WorkerSerializer(serializers.Serializer[Any]):
     requested = EnumField(
         WorkerRequest,
         allow_null=True,
-        help_text="What an operator asked of it; null means to work as usual.",
+        help_text=help_of(Worker, "requested"),
     )
     runs_newest_version = serializers.SerializerMethodField(
         help_text="Whether no worker has run a newer version."

@@ -14,8 +14,9 @@ from django.utils import timezone
 
 from jobs import registry
 from jobs.models import Pause, RateBucket, RateLimit
+from jobs.operations.limits import set_rate_limit
 from tenants.models import AuditEntry, Firm, Membership, Role
-from tenants.scope import all_firms
+from tenants.scope import all_firms, firm_scope
 from tests.factories.tenants import MembershipFactory
 from tests.jobs.admin.conftest import FirmRows, browser_of
 from tests.jobs.admin.pages import audit_entries, messages_of, now, operation_url, submit
@@ -172,7 +173,19 @@ def test_a_rate_limit_is_set_changed_and_cleared(firm_admin: Client, acme: FirmR
     assert log[-1] == ("rate_limit.clear", "they pay more")
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "x", "", "99999999999"])
+@pytest.mark.parametrize("seconds", [0.5, 123_456.789, 1_000_000.0])
+def test_a_limit_that_rest_set_is_changed_as_its_form_shows_it(
+    firm_admin: Client, acme: FirmRows, seconds: float
+) -> None:
+    with firm_scope(acme.firm):
+        limit = set_rate_limit("purge_jobs", 2_000_000, seconds, firm=acme.firm)
+    assert submit(firm_admin, limit, "rate", burst="7").status_code == 302
+    changed = now(limit)
+    assert (changed.amount, changed.per_seconds, changed.burst) == (2_000_000, seconds, 7)
+    assert "e+" not in firm_admin.get(LIMITS).content.decode()
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", "", "99999999999", "nan"])
 @pytest.mark.parametrize("field", ["amount", "per_seconds"])
 def test_a_rate_that_makes_no_sense_is_refused(
     firm_admin: Client, acme: FirmRows, field: str, number: str
