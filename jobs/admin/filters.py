@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -143,3 +144,32 @@ class LockKeyFilter(ChoiceFilter):
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Return the jobs that wait with this key."""
         return rows.filter(waiting_with_key(value))
+
+
+class OlderFilter(ChoiceFilter):
+    """Jobs older than one, as the list links to where a search goes on."""
+
+    title = "older than job"
+    parameter_name = "before"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Options:
+        """Return the job of the address, if there is one."""
+        last = self.last_of(request)
+        return () if last is None else ((str(last), str(last)),)
+
+    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the jobs before this one."""
+        return rows.filter(pk__lt=value)
+
+    @classmethod
+    def last_of(cls, request: HttpRequest) -> UUID | None:
+        """Return the id that the address names.
+
+        Raises:
+            ParameterRefused: it is no id.
+        """
+        text = request.GET.get(cls.parameter_name, "")
+        try:
+            return UUID(text) if text else None
+        except ValueError as error:
+            raise ParameterRefused(cls.parameter_name, "This is not the id of a job.") from error

@@ -33,6 +33,7 @@ from jobs.admin.filters import (
     HeldBackFilter,
     JobTypeFilter,
     LockKeyFilter,
+    OlderFilter,
     SettledFilter,
     StatusFilter,
     UserFilter,
@@ -173,6 +174,7 @@ class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin
         CreatedFilter,
         SettledFilter,
         LockKeyFilter,
+        OlderFilter,
     )
     search_fields = ("job_id",)
     search_help_text = (

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.contrib import messages
+from django.contrib.admin.views.main import PAGE_VAR
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
-from interfaces.admin.base import ParameterRefused, StrictListAdmin
+from interfaces.admin.base import ParameterRefused, ReadOnlyAdmin
+from interfaces.admin.filters import SPANS
 from jobs.admin.base import exact
+from jobs.admin.filters import CreatedFilter, LockKeyFilter, OlderFilter, SettledFilter
+from jobs.admin.page_time import page_time
 from jobs.errors import SearchInvalid
 from jobs.models import JobQueue
-from jobs.queries.lists import last_read
 from jobs.queries.search import find_jobs
 from tenants.admin.base import access_in
-from tenants.models import Role
+from tenants.admin.filters import FirmFilter
+from tenants.models import Firm, Role
 
 SEARCH = "q"
+# The filters that `find_jobs` takes into account, and where their names differ from those there.
+FILTERS = ("status", "category", "held_back", "type", "user")
+NAMES = {"type": "job_type"}
 
 
-class JobSearchAdmin(StrictListAdmin):
+class JobSearchAdmin(ReadOnlyAdmin):
     """A list of jobs that takes qualifiers in its search."""
 
     def get_search_results(
@@ -33,19 +43,61 @@ class JobSearchAdmin(StrictListAdmin):
         """
         readable = access_in(request).firms(Role.OPERATOR)
         try:
-            found = find_jobs(queryset, search=search_term, readable=readable)
+            found = find_jobs(
+                queryset,
+                search=search_term,
+                readable=readable,
+                firms=_firms_of(request),
+                applied=_filters_of(request),
+            )
         except SearchInvalid as error:
             raise ParameterRefused(SEARCH, _in_words(error)) from error
-        floor = None if found.window is None else last_read(found.window)
-        if floor is None:
+        if found.window is None or not self._shows_list(request):
             return found.rows, False
-        oldest = JobQueue.objects.only("created_at").get(pk=floor).created_at
-        messages.info(
-            request,
-            f"Searched back to {exact(oldest)}. For older jobs add"
-            f" created:<{oldest:%Y-%m-%dT%H:%M:%SZ} to the search.",
-        )
-        return found.rows.filter(pk__gte=floor), False
+        pages = int(request.GET.get(PAGE_VAR, 1))
+        wanted = pages * self.list_per_page + 1
+        last = found.window.last_read(found.rows, wanted, OlderFilter.last_of(request))
+        if last is None:
+            return found.rows, False
+        messages.info(request, _searched_back_to(request, last))
+        return found.rows.filter(pk__gte=last), False
+
+    def _shows_list(self, request: HttpRequest) -> bool:
+        """Say whether a page of the list is asked for; bulk operations are for all jobs found."""
+        return request.method != "POST" and request.path == self.address("changelist")
+
+
+def _searched_back_to(request: HttpRequest, last: UUID) -> SafeString:
+    """Return how far back the search went, with a link that goes on there."""
+    older = request.GET.copy()
+    older.pop(PAGE_VAR, None)
+    older[OlderFilter.parameter_name] = str(last)
+    return format_html(
+        'Searched back to {}. <a class="underline" href="?{}">Search older jobs</a>',
+        exact(JobQueue.objects.only("created_at").get(pk=last).created_at),
+        older.urlencode(),
+    )
+
+
+def _firms_of(request: HttpRequest) -> list[int] | None:
+    slug = request.GET.get(FirmFilter.parameter_name, "").strip()
+    return list(Firm.objects.filter(slug=slug).values_list("pk", flat=True)) if slug else None
+
+
+def _filters_of(request: HttpRequest) -> dict[str, Any]:
+    """Return the chosen filters of the list by the names of `filter_jobs`."""
+    chosen = {name: request.GET.get(name, "").strip() for name in request.GET}
+    if chosen.get(SettledFilter.parameter_name) or chosen.get(LockKeyFilter.parameter_name):
+        # These find few jobs by an index.
+        return {}
+    filters: dict[str, Any] = {
+        NAMES.get(parameter, parameter): value
+        for parameter, value in chosen.items()
+        if value and parameter in FILTERS
+    }
+    if span := chosen.get(CreatedFilter.parameter_name):
+        filters["created_after"] = page_time() - SPANS[span][1]
+    return filters
 
 
 def _in_words(error: SearchInvalid) -> str:

@@ -21,6 +21,7 @@ from django.views.decorators.http import require_http_methods
 
 from interfaces.admin.base import ParameterRefused
 from interfaces.admin.operations import OperationForm
+from jobs.admin.filters import OlderFilter
 from jobs.errors import FilterInvalid, UnknownJob
 from jobs.models import SavedView
 from jobs.models.saved_view import MAX_VIEW_NAME_LENGTH
@@ -32,6 +33,8 @@ from tenants.admin.filters import FirmFilter
 from tenants.models import Firm, Role
 
 FIRM = FirmFilter.parameter_name
+# Where in the list the user is.
+PLACE = (PAGE_VAR, OlderFilter.parameter_name)
 MAX_LENGTH = 1000
 
 
@@ -185,9 +188,9 @@ def _user(request: HttpRequest) -> AbstractBaseUser:
 
 
 def _parameters(listing: str) -> dict[str, str]:
-    """Return the parameters that narrow the list: without the page, and without empty ones."""
+    """Return the parameters that narrow the list: without its place, and without empty ones."""
     given = QueryDict(listing).items()
-    return {name: str(value) for name, value in given if value and name != PAGE_VAR}
+    return {name: str(value) for name, value in given if value and name not in PLACE}
 
 
 def _in_words(parameters: Mapping[str, str]) -> str:

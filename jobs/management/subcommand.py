@@ -26,6 +26,7 @@ from tenants.errors import MissingTenant, TenantError
 
 # An ambiguous id names so many rows, each with these of its fields.
 CANDIDATES_SHOWN = 5
+NOTHING_YET = "Nothing among the newest; the cursor leads on to older ones."
 DESCRIBING = ("firm", "name", "job_type", "status", "reason", "state")
 
 # The arguments by name; `firm` is the firm that `--firm` names, or None.
@@ -216,7 +217,7 @@ class Resource:
                     now = database_now()
                     command.table("", columns(), [cells(row, now) for row in page.rows])
                 else:
-                    command.stdout.write(empty)
+                    command.stdout.write(NOTHING_YET if page.next_cursor else empty)
                 if page.next_cursor is not None:
                     out = command.stderr if options["csv"] else command.stdout
                     out.write(f"More: --cursor {page.next_cursor}")

@@ -7,6 +7,7 @@ and rows that arrive meanwhile shift nothing.
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -32,8 +33,9 @@ T = TypeVar("T", bound=Model)
 
 # Prefetched: in a join PostgreSQL might expect few rows and compare each with every firm.
 FIRM = "firm"
-# The most rows that one page of a search reads.
-MOST_READ = 10_000
+# How many rows of a window are read in one query, and after how many seconds a page reads no more.
+ROWS_AT_ONCE = 10_000
+READING_SECONDS = 0.1
 # A job's large columns, which no list shows.
 LARGE_COLUMNS = ("payload", "result")
 LARGE_COLUMNS_OF_JOB = tuple(f"original_job__{column}" for column in LARGE_COLUMNS)
@@ -51,26 +53,56 @@ class Page(Generic[T]):
     next_cursor: str | None
 
 
+@dataclass(frozen=True)
+class Window(Generic[T]):
+    """Among which rows a list looks for those that it shows, where no index finds them."""
+
+    rows: QuerySet[T]
+
+    def last_read(self, wanted: QuerySet[T], number: int, after: UUID | None = None) -> UUID | None:
+        """Return the id of the last row that a page reads; None if it reads all.
+
+        It reads on until it has `number` of the `wanted` rows, or its time is over.
+        """
+        end = time.monotonic() + READING_SECONDS
+        while True:
+            last = self._last_of_next(after)
+            if last is None:
+                return None
+            part = _older_than(after, wanted).filter(pk__gte=last).order_by("-pk")
+            number -= len(part.values_list("pk", flat=True)[:number])
+            if number <= 0 or time.monotonic() >= end:
+                return last
+            after = last
+
+    def _last_of_next(self, after: UUID | None) -> UUID | None:
+        ids = _older_than(after, self.rows).order_by("-pk").values_list("pk", flat=True)
+        last: UUID | None = next(iter(ids[ROWS_AT_ONCE - 1 : ROWS_AT_ONCE]), None)
+        return last
+
+
+def _older_than(last: UUID | None, rows: QuerySet[T]) -> QuerySet[T]:
+    return rows if last is None else rows.filter(pk__lt=last)
+
+
 def get_page(
     rows: QuerySet[T],
     *,
     limit: int,
     cursor: str | None = None,
-    window: QuerySet[T] | None = None,
+    window: Window[T] | None = None,
 ) -> Page[T]:
     """Return a page of `rows`, newest first. Their ids are UUIDv7, whose order is that of time.
 
-    With a `window`, a page reads only the next `MOST_READ` rows of the window. It may then have
-    fewer rows than `limit`, even none, and still a cursor: the next page continues after those.
+    With a `window`, a page reads rows of it for a limited time. It may then have fewer rows than
+    `limit`, even none, and still a cursor: the next page continues after those that were read.
 
     Raises:
         CursorInvalid: `cursor` cannot be read.
     """
-    if cursor is not None:
-        last = _decode(cursor)
-        rows = rows.filter(pk__lt=last)
-        window = window if window is None else window.filter(pk__lt=last)
-    floor = None if window is None else last_read(window)
+    last = None if cursor is None else _decode(cursor)
+    rows = _older_than(last, rows)
+    floor = None if window is None else window.last_read(rows, limit + 1, last)
     if floor is not None:
         rows = rows.filter(pk__gte=floor)
     found = list(rows.order_by("-pk")[: limit + 1])
@@ -78,13 +110,6 @@ def get_page(
     if len(found) > limit:
         return Page(shown, _encode(shown[-1].pk))
     return Page(shown, None if floor is None else _encode(floor))
-
-
-def last_read(window: QuerySet[T]) -> UUID | None:
-    """Return the id of the last row that a search reads of its window; None if it reads all."""
-    ids = window.order_by("-pk").values_list("pk", flat=True)
-    last: UUID | None = next(iter(ids[MOST_READ - 1 : MOST_READ]), None)
-    return last
 
 
 def job_rows() -> QuerySet[JobQueue]:

@@ -1,16 +1,16 @@
 """The search of jobs: qualifiers such as `type:sync error:timeout created:>2026-01-01`, and an id.
 
-Unless an index finds the jobs, a page of a search reads only a number of the newest jobs in its
-scope and time, so that its cost does not grow with the table. The next page continues after them.
+Unless an index finds the jobs, a page of a search or of a filter reads only a number of the newest
+jobs in its scope, time and user, so that its cost does not grow with the table. The next page
+continues after them.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -18,12 +18,9 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 from django.db.models.lookups import Exact
-from django.utils.dateparse import parse_datetime
 
-from interfaces.moments import earlier, is_in_range, read_span
 from interfaces.redaction import is_secret_key
-from jobs.engine.clock import database_now
-from jobs.errors import Fault, FilterInvalid, SearchInvalid
+from jobs.errors import FilterInvalid
 from jobs.models import DeadLetterQueue, IdempotencyKey, JobQueue
 from jobs.queries.filters import (
     UNKNOWN_USER,
@@ -33,14 +30,22 @@ from jobs.queries.filters import (
     with_status,
 )
 from jobs.queries.held_back import ANYTHING, HELD_BACK, limits_in_force
+from jobs.queries.lists import Window
+from jobs.queries.search_times import invalid, period_of
 from jobs.states import LIVE, DeadReason, Status
 from tenants.models import Firm
 from tenants.scope import current_scope
 
 PAYLOAD = "payload."
 
+# Filters that limit how many jobs a page may have to read.
+_BOUNDS = ("created_after", "created_before", "user")
+# Filters that no index serves: it would cost each enqueue and each completion.
+_NOT_INDEXED = ("category", "job_type", "limit_key", "correlation_id", "error")
+# The statuses whose jobs an index finds.
+_INDEXED = frozenset({*LIVE, Status.DLQ, Status.FAILED, Status.CANCELED})
+
 _TOKEN = re.compile(r'([a-z_]+(?:\.\w+)*):("[^"]*"|\S+)|("[^"]*"|\S+)')
-_EXAMPLE_TIME = "give a time such as >2026-01-31, 2026-01-31..2026-02-03, or 6h"
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class FoundJobs:
     """The jobs that a search finds, and the window it reads: None if an index finds the jobs."""
 
     rows: QuerySet[JobQueue]
-    window: QuerySet[JobQueue] | None = None
+    window: Window[JobQueue] | None = None
 
 
 @dataclass
@@ -73,33 +78,45 @@ def find_jobs(
     *,
     search: str | None = None,
     readable: Collection[int] | None = None,
+    firms: Collection[int] | None = None,
+    applied: Mapping[str, Any] | None = None,
     **filters: Any,
 ) -> FoundJobs:
     """Narrow `jobs` by the filters of `filter_jobs` and by a search.
 
     `readable` are the firms whose payloads the caller may read; None stands for all in scope.
+    `firms` and the filters `applied` narrow `jobs` already.
 
     Raises:
         FilterInvalid: no user in scope has the name `user`.
         SearchInvalid: a qualifier is unknown, given twice, or has no valid value.
     """
     rows = filter_jobs(jobs, **filters)
+    chosen = {
+        name: value for name, value in {**(applied or {}), **filters}.items() if value is not None
+    }
+    bounds = {name: chosen[name] for name in _BOUNDS if name in chosen}
+    window = filter_jobs(JobQueue.objects.order_by(), **bounds)
+    if firms is not None:
+        window = window.filter(firm_id__in=firms)
+    indexed = "held_back" in chosen or chosen.get("status") in _INDEXED
     if not search or not search.strip():
-        return FoundJobs(rows)
+        found_at_once = indexed or not any(name in chosen for name in _NOT_INDEXED)
+        return FoundJobs(rows, None if found_at_once else Window(window))
     if "\0" in search:
-        raise _invalid("", "invalid", "cannot contain the NUL character")
-    times = {name: filters.get(name) for name in ("created_after", "created_before")}
-    window = filter_jobs(JobQueue.objects.order_by(), **times)
+        raise invalid("", "invalid", "cannot contain the NUL character")
     given, term = _parse(search)
     scope = current_scope()
-    found = _Search(rows, window, readable, None if scope is None else scope.firm_ids, given)
+    if firms is None and scope is not None:
+        firms = scope.firm_ids
+    found = _Search(rows, window, readable, firms, given, indexed)
     for name in sorted(given, key=lambda name: name != "firm"):
         value = given[name]
         qualifier = _payload if name.startswith(PAYLOAD) else QUALIFIERS[name]
         qualifier(found, name, value)
     if term:
         _term(found, term)
-    return FoundJobs(found.rows, None if found.indexed else found.window)
+    return FoundJobs(found.rows, None if found.indexed else Window(found.window))
 
 
 def _parse(text: str) -> tuple[dict[str, str], str]:
@@ -112,9 +129,9 @@ def _parse(text: str) -> tuple[dict[str, str], str]:
             rest.append(match[0].strip('"'))
             continue
         if not value:
-            raise _invalid(name, "required", "give a value")
+            raise invalid(name, "required", "give a value")
         if name in given:
-            raise _invalid(name, "repeated", "is given twice")
+            raise invalid(name, "repeated", "is given twice")
         given[name] = value
     return given, " ".join(rest)
 
@@ -123,18 +140,13 @@ def _is_qualifier(name: str) -> bool:
     if name in QUALIFIERS or (name.startswith(PAYLOAD) and name != PAYLOAD):
         return True
     if close := difflib.get_close_matches(name, QUALIFIERS, n=1, cutoff=0.75):
-        raise _invalid(name, "unknown", f"there is no such qualifier; did you mean {close[0]}:?")
+        raise invalid(name, "unknown", f"there is no such qualifier; did you mean {close[0]}:?")
     return False
-
-
-def _invalid(name: str, code: str, message: str) -> SearchInvalid:
-    where = f"search.{name}" if name else "search"
-    return SearchInvalid([Fault(where, code, message)])
 
 
 def _one_of(name: str, value: str, words: Collection[str]) -> str:
     if value not in words:
-        raise _invalid(name, "invalid_choice", f"must be one of {', '.join(words)}")
+        raise invalid(name, "invalid_choice", f"must be one of {', '.join(words)}")
     return value
 
 
@@ -146,7 +158,7 @@ def _firm(found: _Search, name: str, value: str) -> None:
     firm = Firm.objects.filter(slug=value).values_list("pk", flat=True).first()
     # A firm that the caller may not see gets the same answer as one that does not exist.
     if firm is None or (found.firms is not None and firm not in found.firms):
-        raise _invalid(name, "unknown", "there is no such firm")
+        raise invalid(name, "unknown", "there is no such firm")
     found.firms = [firm]
     found.rows, found.window = found.rows.filter(firm_id=firm), found.window.filter(firm_id=firm)
 
@@ -154,7 +166,7 @@ def _firm(found: _Search, name: str, value: str) -> None:
 def _status(found: _Search, name: str, value: str) -> None:
     _one_of(name, value, [str(status) for status in Status])
     found.rows = with_status(found.rows, value)
-    found.indexed |= value in LIVE or value == Status.DLQ
+    found.indexed |= value in _INDEXED
 
 
 def _error(found: _Search, _: str, value: str) -> None:
@@ -183,9 +195,11 @@ def _correlation(found: _Search, _: str, value: str) -> None:
 
 def _user(found: _Search, name: str, value: str) -> None:
     try:
-        found.narrow(user_id__in=users_named(value))
+        users = users_named(value)
+        found.narrow(user_id__in=users)
+        found.window = found.window.filter(user_id__in=users)
     except FilterInvalid as error:
-        raise _invalid(name, "unknown", UNKNOWN_USER) from error
+        raise invalid(name, "unknown", UNKNOWN_USER) from error
 
 
 def _reason(found: _Search, name: str, value: str) -> None:
@@ -205,7 +219,7 @@ def _reason(found: _Search, name: str, value: str) -> None:
 
 
 def _created(found: _Search, name: str, value: str) -> None:
-    after, before = _period(name, value)
+    after, before = period_of(name, value)
     found.rows = filter_jobs(found.rows, created_after=after, created_before=before)
     found.window = filter_jobs(found.window, created_after=after, created_before=before)
 
@@ -213,9 +227,9 @@ def _created(found: _Search, name: str, value: str) -> None:
 def _payload(found: _Search, name: str, value: str) -> None:
     path = name.removeprefix(PAYLOAD).split(".")
     if found.readable == []:
-        raise _invalid(name, "permission_denied", "only operators can search payloads")
+        raise invalid(name, "permission_denied", "only operators can search payloads")
     if any(map(is_secret_key, path)):
-        raise _invalid(name, "secret_key", "secret fields cannot be searched")
+        raise invalid(name, "secret_key", "secret fields cannot be searched")
     if found.readable is not None:
         found.narrow(firm_id__in=found.readable)
     for needed in ("type", "created"):
@@ -223,7 +237,7 @@ def _payload(found: _Search, name: str, value: str) -> None:
             message = (
                 f"also needs {needed}:, because the type does not declare the field searchable"
             )
-            raise _invalid(name, f"needs_{needed}", message)
+            raise invalid(name, f"needs_{needed}", message)
     at: Any = "payload"
     for part in path:
         at = KeyTextTransform(part, at)
@@ -252,41 +266,3 @@ QUALIFIERS: dict[str, Callable[[_Search, str, str], None]] = {
     "reason": _reason,
     "created": _created,
 }
-
-
-def _period(name: str, text: str) -> tuple[datetime | None, datetime | None]:
-    """Read `>TIME`, `>=TIME`, `<TIME`, `<=TIME`, `TIME..TIME`, one day, or a span before now."""
-    span = read_span(text)
-    if span is not None:
-        since = earlier(database_now(), span)
-        if since is None:
-            raise _invalid(name, "invalid", _EXAMPLE_TIME)
-        return since, None
-    first, to, last = text.partition("..")
-    if to:
-        begin, end = _moment(name, first), _moment(name, last, ends_day=True)
-        if begin >= end:
-            raise _invalid(name, "invalid", f"{first} must be before {last}")
-        return begin, end
-    sign = text[: len(text) - len(text.lstrip("<>="))]
-    moment = text.removeprefix(sign)
-    if sign in (">", ">="):
-        return _moment(name, moment, ends_day=sign == ">"), None
-    if sign in ("<", "<="):
-        return None, _moment(name, moment, ends_day=sign == "<=")
-    if sign:
-        raise _invalid(name, "invalid", _EXAMPLE_TIME)
-    return _moment(name, moment), _moment(name, moment, ends_day=True)
-
-
-def _moment(name: str, text: str, *, ends_day: bool = False) -> datetime:
-    """Return the time, in UTC if it has no zone; for a day its beginning or its end."""
-    is_day = re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) is not None
-    try:
-        moment = parse_datetime(f"{text}T00:00:00" if is_day else text)
-    except ValueError:
-        moment = None
-    if moment is None or not is_in_range(moment):
-        raise _invalid(name, "invalid", _EXAMPLE_TIME)
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return moment + timedelta(days=is_day and ends_day)

@@ -116,7 +116,11 @@ def firms(db: None) -> list[Firm]:
 
 
 def search(text: str) -> object:
-    found = find_jobs(job_rows(), search=text)
+    return listed(search=text)
+
+
+def listed(**chosen: object) -> object:
+    found = find_jobs(job_rows(), **chosen)
     return get_page(found.rows, limit=PAGE, window=found.window)
 
 
@@ -168,8 +172,24 @@ def cases() -> dict[str, tuple[Case, int]]:
             )
             for status in (Status.FAILED, Status.CANCELED)
         },
+        **{
+            f"jobs, {name} {value}": (
+                lambda chosen={name: value}: listed(**chosen),
+                READ,
+            )
+            for name, value in (
+                ("job_type", "none"),
+                ("correlation_id", "none"),
+                ("limit_key", "none"),
+                ("error", "none"),
+            )
+        },
+        "failed jobs of a type": (
+            lambda: listed(status=Status.FAILED, job_type="none"),
+            OPEN_LETTERS + 2 * ENDED_OTHERWISE,
+        ),
         "jobs of a category": (
-            lambda: get_page(filter_jobs(job_rows(), category=Category.SYNC), limit=PAGE),
+            lambda: listed(category=Category.SYNC),
             a_page * len(Category) * with_room,
         ),
         # An index of the user's jobs and dead letters leads to them, wherever in history they are.
@@ -207,6 +227,10 @@ def cases() -> dict[str, tuple[Case, int]]:
             OPEN_LETTERS + len(ERRORS),
         ),
         "jobs that a bulk operation is for": (lambda: totals(BulkOperation.CANCEL), LIVE),
+        "jobs that a bulk retry is for": (
+            lambda: totals(BulkOperation.RETRY),
+            OPEN_LETTERS + 2 * ENDED_OTHERWISE,
+        ),
         "letters that one is for": (lambda: totals(BulkOperation.DISCARD), OPEN_LETTERS),
         "statistics": (queue_stats, live_and_dead),
         "dashboard": (lambda: dashboard(RequestFactory().get("/"), {}), live_and_dead),
@@ -244,7 +268,8 @@ def faults_on_sqlite(statement: str, _: int) -> Iterator[str]:
 def test_what_people_look_at_goes_by_an_index_and_reads_no_more_than_it_shows(
     firms: list[Firm], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists, "MOST_READ", SEARCHED)
+    monkeypatch.setattr(lists, "ROWS_AT_ONCE", SEARCHED)
+    monkeypatch.setattr(lists, "READING_SECONDS", 0)
     faults_of = {"postgresql": faults_on_postgresql, "sqlite": faults_on_sqlite}[connection.vendor]
     faults = []
     for others, scope in scopes(firms):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
 from django.db import connection
+from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -33,6 +36,12 @@ def listed(client: Client, **query: str) -> set[Any]:
     response = client.get(LIST, query)
     assert response.status_code == 200
     return {job.pk for job in response.context["cl"].result_list}
+
+
+def older_link(text: str) -> dict[str, str]:
+    """Return the parameters of the link that goes on with a search."""
+    (address,) = re.findall(r'href="\?([^"]*before=[^"]*)"', text)
+    return QueryDict(unescape(address)).dict()
 
 
 def page(client: Client, job_id: Any) -> str:
@@ -331,7 +340,32 @@ def test_the_list_takes_qualifiers_and_says_how_far_back_it_searched(
     by_payload = "type:noop created:1d payload.correlation_id:x"
     assert listed(operator, q=by_payload) == set()
     assert member.get(LIST, {"q": by_payload}).status_code == 400
-    monkeypatch.setattr(lists, "MOST_READ", 1)
+    monkeypatch.setattr(lists, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(lists, "READING_SECONDS", 0)
     bounded = operator.get(LIST, {"q": "key:welcome"}).content.decode()
     assert "Searched back to" in bounded
-    assert "created:&lt;20" in bounded
+    assert older_link(bounded)["q"] == "key:welcome"
+
+
+def test_a_filter_says_how_far_back_it_read_and_a_bulk_operation_reads_all(
+    operator: Client, acme: FirmRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = JobQueueFactory(firm=acme.firm, job_type="sync")
+    for _ in range(4):
+        JobQueueFactory(firm=acme.firm)
+    monkeypatch.setattr(lists, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(lists, "READING_SECONDS", 0)
+    for chosen in ({"type": "sync"}, {"type": "sync", "age": "1h"}, {"q": "type:sync"}):
+        shown = operator.get(LIST, chosen)
+        assert not shown.context["cl"].result_list
+        assert "Searched back to" in shown.content.decode()
+        older = older_link(shown.content.decode())
+        assert not listed(operator, **older)
+        assert listed(operator, **older_link(operator.get(LIST, older).content.decode())) == {
+            old.pk
+        }
+        asked = operator.get(f"{LIST}bulk/cancel/", chosen)
+        assert asked.context["totals"].count == 1
+    assert listed(operator, type="sync", status="pending") == {old.pk}
+    monkeypatch.setattr(lists, "READING_SECONDS", 60)
+    assert listed(operator, type="sync") == {old.pk}

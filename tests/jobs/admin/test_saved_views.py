@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client
 from django.urls import reverse
+from uuid_utils.compat import uuid7
 
 from jobs.models import SavedView
 from jobs.operations import saved_views
@@ -53,6 +54,7 @@ def test_filters_are_saved_under_a_name_and_shown_as_a_link(operator: Client, of
     field = "status" if of == "jobqueue" else "decision"
     value = "pending" if of == "jobqueue" else "open"
     query = urlencode({field: value, "category": "sync", "q": "", "p": "2"})
+    query += f"&before={uuid7()}" if of == "jobqueue" else ""
     page = operator.get(f"{address('views', of)}?{query}")
     assert f"{field}: {value}, category: sync" in page.content.decode()
     assert "p: 2" not in page.content.decode()

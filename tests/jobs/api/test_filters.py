@@ -231,7 +231,8 @@ def test_jobs_by_qualifiers(viewer: Api, operator: Api, acme: FirmRows, globex: 
 def test_a_page_of_a_search_that_found_nothing_leads_on(
     viewer: Api, acme: FirmRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists, "MOST_READ", 2)
+    monkeypatch.setattr(lists, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(lists, "READING_SECONDS", 0)
     first = viewer.get("jobs/", {"search": "status:pending type:noop error:x"}).json()
     assert first == {"results": [], "next": None}  # An index finds the pending jobs.
     first = viewer.get("jobs/", {"search": "key:canary-acme"}).json()

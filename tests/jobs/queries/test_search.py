@@ -186,7 +186,8 @@ def test_a_key_that_is_kept_for_ever_leads_to_its_job(firm: Firm) -> None:
 def test_a_page_reads_so_much_and_the_next_goes_on(
     firm: Firm, other_firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists, "MOST_READ", 3)
+    monkeypatch.setattr(lists, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(lists, "READING_SECONDS", 0)
     jobs = [JobQueueFactory(firm=firm, correlation_id=name) for name in "abcaaab"]
     JobQueueFactory(firm=other_firm)
     pages, cursor = [], None
@@ -201,3 +202,47 @@ def test_a_page_reads_so_much_and_the_next_goes_on(
     newest_first = [job.pk for job in reversed(jobs)]
     # Each page reads three rows: b a a, then a c b, then a.
     assert pages == [newest_first[1:3], [newest_first[3]], [newest_first[6]]]
+
+
+def test_a_filter_that_no_index_serves_reads_so_much_at_a_time(
+    firm: Firm, other_firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "ROWS_AT_ONCE", 2)
+    rare = JobQueueFactory(firm=firm, job_type="sync", status="failed", completed_at=timezone.now())
+    for one in (firm, firm, other_firm, other_firm):
+        JobQueueFactory(firm=one)
+    filters: dict[str, object] = {"job_type": "sync"}
+    with all_firms("test"):
+        found = find_jobs(job_rows(), **filters)
+        whole = get_page(found.rows, limit=2, window=found.window)
+        assert [job.pk for job in whole.rows] == [rare.pk]
+        assert whole.next_cursor is None
+        monkeypatch.setattr(lists, "READING_SECONDS", 0)
+        pages, cursor = [], None
+        while not pages or cursor is not None:
+            page = get_page(found.rows, limit=2, cursor=cursor, window=found.window)
+            pages.append([job.pk for job in page.rows])
+            cursor = page.next_cursor
+        assert pages == [[], [], [rare.pk]]
+        # The firm's jobs alone are read, if they are the only ones that can meet the filters.
+        of_firm = find_jobs(job_rows().filter(firm=firm), firms=[firm.pk], **filters)
+        assert of_firm.window is not None
+        assert of_firm.window.last_read(of_firm.rows, 3) is not None
+        assert of_firm.window.rows.count() == 3
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"job_type": "sync", "status": "failed"},
+        {"error": "x", "status": "dlq"},
+        {"category": "sync", "status": "pending"},
+        {"job_type": "sync", "held_back": "anything"},
+        {"search": "status:canceled error:x"},
+        {"status": "completed"},
+        {},
+    ],
+)
+def test_what_an_index_finds_is_found_at_once(firm: Firm, chosen: dict[str, str]) -> None:
+    with firm_scope(firm):
+        assert find_jobs(job_rows(), **chosen).window is None
