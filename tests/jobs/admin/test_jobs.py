@@ -369,3 +369,4 @@ def test_a_filter_says_how_far_back_it_read_and_a_bulk_operation_reads_all(
     assert listed(operator, type="sync", status="pending") == {old.pk}
     monkeypatch.setattr(lists, "READING_SECONDS", 60)
     assert listed(operator, type="sync") == {old.pk}
+    assert operator.get(LIST, {"before": "x"}).status_code == 400

@@ -13,7 +13,7 @@ from django.urls import reverse
 from unfold.contrib.filters.admin import TextFilter
 
 from interfaces.admin.filters import PeriodFilter
-from jobs.admin.filters import LockKeyFilter
+from jobs.admin.filters import LockKeyFilter, OlderFilter
 from tenants.admin.user import UserAdmin
 from tenants.models import AuditEntry
 from tenants.scope import all_firms
@@ -42,7 +42,7 @@ EVERY_LIST = [
     pytest.param(model_admin, id=model._meta.label)
     for model, model_admin in admin.site._registry.items()
 ]
-BY_LINK = (PeriodFilter, LockKeyFilter)
+BY_LINK = (PeriodFilter, LockKeyFilter, OlderFilter)
 
 
 def listing(model_admin: Any) -> str:
