@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from pathlib import Path
 
 from django.apps import AppConfig
 from django.db import DEFAULT_DB_ALIAS, connection, connections
+
+from tests.support.waiting import wait_until
 
 
 class AtStartConfig(AppConfig):
@@ -39,5 +42,7 @@ def open_pool() -> None:
     def close_pool() -> None:
         closed.set()
         thread.join()
+        # The system has ended it a moment later than Python.
+        wait_until(lambda: not Path(f"/proc/self/task/{thread.native_id}").exists(), "its end")
 
     connections[DEFAULT_DB_ALIAS].close_pool = close_pool  # type: ignore[method-assign]
