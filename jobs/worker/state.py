@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import traceback
@@ -101,8 +102,14 @@ class SharedState:
 
     def break_by(self, error: BaseException, thread: str) -> None:
         """End the worker; for a mistake in code or schema for good, as another would end too."""
-        # What the database says of a statement names columns and indexes, never values.
-        why = {"error": not_migrated(error) or message_of(error)} if is_mistake(error) else {}
+        mistake = is_mistake(error)
+        why: dict[str, str] = {}
+        if mistake:
+            # What the database says of a statement names columns and indexes, never values.
+            why["error"] = not_migrated(error) or message_of(error)
+        elif isinstance(error, OSError) and error.errno:
+            # The system's own words, as "Too many open files": the error's may name anything.
+            why["error"] = os.strerror(error.errno)
         emit(
             Event.WORKER_BROKEN,
             thread=thread,
@@ -110,7 +117,7 @@ class SharedState:
             where=_where(error),
             **why,
         )
-        if why:
+        if mistake:
             self.slots.end_for_mistake()
         self.broken.set()
         self.stopping.set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 import time
 from collections.abc import Mapping
@@ -19,6 +21,7 @@ from jobs.execution import events
 from jobs.execution.events import Event
 from jobs.models import Worker
 from jobs.worker import heartbeat, maintenance
+from jobs.worker.state import SharedState
 from jobs.worker.worker import WorkerLoop, WorkerOptions
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
@@ -93,3 +96,18 @@ def test_a_heartbeat_under_way_does_not_bring_back_the_row_of_a_worker_that_ends
 
     wait_until(lambda: threading.active_count() <= threads, "the end of its threads")
     assert not Worker.objects.exists()
+
+
+def test_what_the_system_refused_is_told_and_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Mapping[str, Any]] = []
+    monkeypatch.setitem(events._subscribers, Event.WORKER_BROKEN, [(told.append, None)])
+    state = SharedState()
+
+    state.break_by(OSError(errno.EMFILE, "of a handler", "private.txt"), "dispatcher")
+
+    [broken] = told
+    assert broken["error"] == os.strerror(errno.EMFILE)
+    assert "private" not in str(broken)
+    # Another process may fare better.
+    assert state.broken.is_set()
+    assert not state.slots.ends_for_good
