@@ -22,7 +22,7 @@ from tests.mail.draft_kit import (
     synced,
     versions,
 )
-from tests.mail.mail_kit import Mailbox, stored
+from tests.mail.mail_kit import Mailbox, letter, stored
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
@@ -88,6 +88,17 @@ def test_a_draft_that_gmail_stored_anew_as_it_was_is_still_mailrooms(mailbox: Ma
           message_id="<q2@customer.example>")  # fmt: skip
     assert len(listed(mailbox)) == 1
     assert versions() == [("automatic", "withdrawn", 0), ("automatic", "ready", 0)]
+
+
+def test_a_draft_to_a_domain_that_is_not_ascii_is_still_mailrooms(mailbox: Mailbox) -> None:
+    prepared(mailbox).receive(
+        letter(text=QUESTION).replace(b"anna@customer.example", "anna@bücher.example".encode())
+    )
+    synced(mailbox)
+    assert in_gmail(mailbox)[0]["To"] == "Anna Novak <anna@xn--bcher-kva.example>"
+    change_draft(mailbox, as_html)
+    synced(mailbox)
+    assert stored(Draft)[0].edited is False
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,15 @@ def test_an_answer_lands_in_the_thread(box: Mailbox) -> None:
     assert event.detail == {"outbound_id": str(outbound.pk), "kind": "reply"}
 
 
+def test_an_answer_goes_to_no_address_in_the_senders_name(box: Mailbox) -> None:
+    name = rb'"Anna \"Ann\" Novak, of the Sales Department, <eve@evil.example>, Prague branch"'
+    raw = letter(message_id="<one@customer.example>").replace(b"From: Anna Novak", b"From: " + name)
+    answer(box, received(box, raw))
+    drain()
+    (mail,) = sent(box)
+    assert [one.addr_spec for one in mail["To"].addresses] == ["anna@customer.example"]
+
+
 def test_a_forwarded_message_begins_a_thread_and_takes_its_attachments_along(box: Mailbox) -> None:
     original = email.message_from_bytes(letter("Plán hřiště"), policy=email.policy.default)
     original.add_attachment(
