@@ -35,7 +35,7 @@ T = TypeVar("T", bound=Model)
 FIRM = "firm"
 # How many rows of a window are read in one query, and after how many seconds a page reads no more.
 ROWS_AT_ONCE = 10_000
-READING_SECONDS = 0.1
+READING_SECONDS = 1.0
 # A job's large columns, which no list shows.
 LARGE_COLUMNS = ("payload", "result")
 LARGE_COLUMNS_OF_JOB = tuple(f"original_job__{column}" for column in LARGE_COLUMNS)
