@@ -25,9 +25,8 @@ from jobs.engine.candidates import (
     candidates_of_keys,
     keys_in_waiting_firms,
 )
-from jobs.engine.choose import Limits, choose
+from jobs.engine.choose import FirmShares, Limits, choose
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
-from jobs.engine.firm_shares import FirmShares
 from jobs.engine.limit_sql import COUNTED
 from jobs.engine.locks import ReleasedCapacity, SlotRequest, WaitingGroup, take_job_slots
 from jobs.engine.rates import BucketKey, FirmRates, Rate
