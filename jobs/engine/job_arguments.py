@@ -1,9 +1,10 @@
-"""Checks the arguments of a job to enqueue: its user, its times, its keys."""
+"""Checks arguments: those of a job to enqueue (its user, times, keys), and numbers and times of others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model
 
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
+from interfaces.moments import YEARS, is_in_range
 from interfaces.plain_json import is_text
 from jobs.engine.owner import MOST_ID, look_up_users, user_exists
-from jobs.engine.value_faults import moment_faults, number_faults
 from jobs.errors import LONGEST_WAIT_SECONDS, ArgumentsInvalid, Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.payload_validator import text_faults
@@ -146,3 +147,34 @@ def _time_faults(job: NewJob) -> list[Fault]:
     if not faults and job.run_at and job.expires_at and job.run_at >= job.expires_at:
         faults.append(Fault("at", "after_expiry", "the job expires before this time"))
     return faults
+
+
+def number_faults(name: str, number: object, least: int, most: int) -> list[Fault]:
+    """Return what is wrong with a whole number. True and 2.0 are not accepted."""
+    if not isinstance(number, int) or isinstance(number, bool):
+        return [Fault(name, "wrong_type", "must be a whole number")]
+    if not least <= number <= most:
+        return [Fault(name, "out_of_range", f"must be from {least:,} to {most:,}")]
+    return []
+
+
+def seconds_faults(name: str, seconds: object, least: float, most: float) -> list[Fault]:
+    """Return what is wrong with a number of seconds, whole or not."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return [Fault(name, "wrong_type", "must be a number")]
+    # Written so that NaN is refused, too.
+    if least <= seconds <= most:
+        return []
+    return [Fault(name, "out_of_range", f"must be from {least:,} to {most:,} seconds")]
+
+
+def moment_faults(name: str, moment: object) -> list[Fault]:
+    """Return what is wrong with a time. A date is not accepted."""
+    if not isinstance(moment, datetime):
+        return [Fault(name, "wrong_type", "must be a datetime")]
+    # A tzinfo may return no offset; the databases treat such a time as one without a zone.
+    if moment.utcoffset() is None:
+        return [Fault(name, "naive_time", "must carry a time zone")]
+    if not is_in_range(moment):
+        return [Fault(name, "out_of_range", f"must lie in {YEARS}")]
+    return []

@@ -7,10 +7,9 @@ from uuid_utils.compat import uuid7
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import firm_in_scope
-from jobs.engine.job_arguments import key_faults
+from jobs.engine.job_arguments import key_faults, seconds_faults
 from jobs.engine.locks import take_slot
 from jobs.engine.transactions import in_transaction, run
-from jobs.engine.value_faults import seconds_faults
 from jobs.errors import Fault, LockInvalid
 from jobs.models import ConcurrencyLock
 from jobs.models.limits import JOB_HOLDER

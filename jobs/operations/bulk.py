@@ -21,7 +21,7 @@ from interfaces.redaction import hide_secrets
 from jobs.engine.bulk import insert_members
 from jobs.engine.clock import database_now
 from jobs.engine.enqueue import enqueue
-from jobs.engine.value_faults import number_faults
+from jobs.engine.job_arguments import number_faults
 from jobs.errors import BulkInvalid, Fault, WrongState
 from jobs.models import BulkRun, DeadLetterQueue
 from jobs.operations.operation import By, audit, get_for_update, operation, owner_id, require_reason

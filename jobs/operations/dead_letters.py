@@ -17,10 +17,10 @@ from jobs.engine.counters import Counted, count
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue
 from jobs.engine.insert import dispatch_after_commit
+from jobs.engine.job_arguments import number_faults
 from jobs.engine.job_wait import read_job
 from jobs.engine.requeue import Restart, Restarted, restart
 from jobs.engine.transactions import fetch
-from jobs.engine.value_faults import number_faults
 from jobs.errors import PayloadInvalid, WrongState
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.operations.notifications.events import publish

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from jobs.engine.clock import database_now
 from jobs.engine.insert import dispatch_after_commit
+from jobs.engine.job_arguments import moment_faults, number_faults
 from jobs.engine.job_wait import read_job
 from jobs.engine.redaction import canonical_json
 from jobs.engine.requeue import requeue_pending
-from jobs.engine.value_faults import moment_faults, number_faults
 from jobs.errors import EditInvalid, Fault, WrongState
 from jobs.models import JobQueue
 from jobs.operations.operation import By, audit, get_for_update, operation

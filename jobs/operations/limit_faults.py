@@ -8,7 +8,7 @@ from datetime import datetime
 from interfaces.plain_json import is_text, printable
 from jobs import registry
 from jobs.engine.clock import database_now
-from jobs.engine.value_faults import moment_faults, number_faults, seconds_faults
+from jobs.engine.job_arguments import moment_faults, number_faults, seconds_faults
 from jobs.errors import Fault
 from jobs.models.limits import MAX_KEY_LENGTH
 from jobs.payload_validator import text_faults

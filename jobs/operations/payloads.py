@@ -9,10 +9,9 @@ from typing import Any
 
 from interfaces.stored_json import UnreadableJSON
 from jobs import registry
-from jobs.engine.job_arguments import MAX_UNITS, key_faults
+from jobs.engine.job_arguments import MAX_UNITS, key_faults, number_faults
 from jobs.engine.new_job import derive
 from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faults
-from jobs.engine.value_faults import number_faults
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
 from jobs.operations.deletion import by_hand_faults

@@ -9,8 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 from django.utils.module_loading import import_string
 
 from jobs.engine.enqueue import enqueue
-from jobs.engine.job_arguments import MAX_ATTEMPTS
-from jobs.engine.value_faults import moment_faults, number_faults
+from jobs.engine.job_arguments import MAX_ATTEMPTS, moment_faults, number_faults
 from jobs.registry.declaration import MAX_QUEUE_NAME_LENGTH, is_name
 from jobs.tasks_backend.calls import (
     find_result,
