@@ -17,7 +17,6 @@ from uuid import UUID
 
 from jobs.engine import dialects
 from jobs.engine.backlog import LEAST_CLAIM, Backlog
-from jobs.engine.claim_filter import claim_filter
 from jobs.engine.dialects.base import Column, Dialect
 from jobs.engine.dialects.claim_parameters import (
     ClaimFilter,
@@ -27,6 +26,7 @@ from jobs.engine.dialects.claim_parameters import (
     firm_ranges,
 )
 from jobs.engine.fair_share import DEFAULT_WEIGHT, FairShare, VisitingOrder, within_bounds
+from jobs.engine.limit_sql import claim_filter
 from jobs.engine.transactions import fetch_pipelined, in_transaction, pipelined
 from jobs.engine.wakeup import AnnouncedJob
 from jobs.states import Priority

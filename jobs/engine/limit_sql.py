@@ -1,13 +1,18 @@
-"""SQL conditions for what holds jobs back: pauses, breakers, caps, rates and inactive firms.
+"""SQL conditions: of what a claim may take, and of what holds jobs back.
 
-Each condition first asks, once per statement, whether any such row exists: without limits, a job
-costs nothing. `job` is the alias of a row with firm_id, category, job_type and limit_key.
+Pauses, breakers, caps, rates and inactive firms hold jobs back. Each condition first asks, once per
+statement, whether any such row exists: without limits, a job costs nothing. `job` is the alias of a
+row with firm_id, category, job_type and limit_key.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import lru_cache
+
 from jobs.engine import dialects
-from jobs.states import CountedBy
+from jobs.engine.dialects.claim_parameters import ClaimFilter, named_sql
+from jobs.states import QUARANTINE_DEATHS, CountedBy
 
 # Must be spelled as in the partial index `firm_limited`, or neither database would use it.
 LIMITED_FIRM = "(f.running_cap IS NOT NULL OR NOT f.active)"
@@ -156,3 +161,33 @@ def _covers_firm(pause: str, firm: str) -> str:
 
 def _firm(job: str, condition: str) -> str:
     return f"EXISTS (SELECT 1 FROM tenants_firm f WHERE f.id = {job}.firm_id AND {condition})"
+
+
+def claim_filter(
+    categories: Collection[str] = (), job_types: Collection[str] = (), *, quarantined: bool = True
+) -> ClaimFilter:
+    """Return the condition that a job of these categories and types may be claimed now."""
+    now = dialects.current().now_sql()
+    return _claim_filter(tuple(categories), tuple(job_types), quarantined, now)
+
+
+@lru_cache(maxsize=16)
+def _claim_filter(
+    categories: tuple[str, ...], job_types: tuple[str, ...], quarantined: bool, now: str
+) -> ClaimFilter:
+    sql = (
+        f"q.status = 'pending' AND q.scheduled_at <= {now}"
+        f" AND (q.expires_at IS NULL OR q.expires_at > {now})"
+        f" AND q.attempts < q.max_attempts AND {claim_guard_sql('q')}"
+    )
+    if not quarantined:
+        sql += f" AND q.deaths < {QUARANTINE_DEATHS}"
+    named, params = named_sql("q", categories, job_types)
+    return ClaimFilter(
+        sql=f"{sql} AND {named}" if params else sql,
+        params=tuple(params),
+        categories=categories,
+        job_types=job_types,
+        blocked=blocked_firm_sql("firm"),
+        capped=capped_firm_sql("firm"),
+    )

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
-from jobs.engine.claim_filter import claim_filter
 from jobs.engine.dialects.claim_parameters import Range, firm_ranges
-from jobs.engine.limit_sql import NOT_CLOSED, any_limit_sql
+from jobs.engine.limit_sql import NOT_CLOSED, any_limit_sql, claim_filter
 from jobs.engine.table_statistics import pages_sql
 from jobs.engine.transactions import fetch, fetch_pipelined, reading
 from jobs.states import Priority

@@ -15,7 +15,6 @@ from jobs.engine import (
     admission,
     candidates,
     claim,
-    claim_filter,
     lease,
     limit_sql,
     release,
@@ -168,8 +167,8 @@ def overlook_pauses(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     assert hasattr(limit_sql, "_paused")
     monkeypatch.setattr(limit_sql, "_paused", unpaused)
     # No filter with the pauses may be cached.
-    fresh = vars(claim_filter._claim_filter)["__wrapped__"]
-    monkeypatch.setattr(claim_filter, "_claim_filter", fresh)
+    fresh = vars(limit_sql._claim_filter)["__wrapped__"]
+    monkeypatch.setattr(limit_sql, "_claim_filter", fresh)
 
 
 def release_what_was_canceled(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
