@@ -18,10 +18,9 @@ from django.db import DatabaseError
 from interfaces.correlation import reset_correlation_id, set_correlation_id
 from jobs import registry
 from jobs.conf import unknown_type_grace_seconds
-from jobs.engine.attempt_log import save_log
 from jobs.engine.claim import Claim
 from jobs.engine.current_job import reset_current_job, set_current_job
-from jobs.engine.history import UNKNOWN_TYPE_REASON, unknown_type_releases
+from jobs.engine.history import UNKNOWN_TYPE_REASON, save_log, unknown_type_releases
 from jobs.engine.lease import is_lost
 from jobs.engine.outcomes import (
     Canceled,

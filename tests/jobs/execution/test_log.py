@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from django.db import transaction
 
-from jobs.engine.attempt_log import save_log
 from jobs.engine.delete_owned import delete_jobs
+from jobs.engine.history import save_log
 from jobs.engine.prune import prune
 from jobs.engine.transactions import in_transaction
 from jobs.errors import Fatal, Retryable
