@@ -6,6 +6,7 @@ no breaker, and no fan-in or batch waits for it.
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Sequence
 from functools import lru_cache
@@ -20,7 +21,6 @@ from jobs.engine.counters import Counted, count
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.fan_in import ANY_MEMBER
 from jobs.engine.outcomes import Completed, Settlement
-from jobs.engine.same_transaction import SAME_TRANSACTION, is_marked
 from jobs.engine.transactions import (
     LockTimeout,
     fetch,
@@ -30,6 +30,7 @@ from jobs.engine.transactions import (
 )
 from jobs.engine.transition import result_json
 from jobs.states import Status
+from tenants.local_settings import DURABLE_SETTING
 
 # How long a handler that completes its job waits for the row's lock: the worker itself may hold it
 # while it notes that the handler runs.
@@ -45,6 +46,10 @@ COLUMNS = {
     "ran": Column.FLOAT,
     "begun_ago": Column.FLOAT,
 }
+
+# On PostgreSQL the durable scope sets this for its own transaction only.
+SAME_TRANSACTION = f"current_setting('{DURABLE_SETTING}', true) <> ''"
+_SAVEPOINT = "mailroom_durable"
 
 
 def complete_plain(settlements: Sequence[Settlement]) -> set[int]:
@@ -186,3 +191,24 @@ def _update_sql(rows: str, now: str, condition: str = "", *, returning: str) -> 
           )) {condition}
         RETURNING {returning}
     """
+
+
+def mark_transaction() -> None:
+    """Mark the open transaction, which a durable scope has just begun."""
+    if connection.vendor == "sqlite":
+        connection.connection.execute(f"SAVEPOINT {_SAVEPOINT}")
+
+
+def same_transaction_sql() -> str:
+    """Return a condition that holds in the transaction that was marked."""
+    return SAME_TRANSACTION if connection.vendor == "postgresql" else str(int(is_marked()))
+
+
+def is_marked() -> bool:
+    """Say whether the open transaction is the one that was marked; SQLite only."""
+    try:
+        connection.connection.execute(f"RELEASE {_SAVEPOINT}")
+    except sqlite3.OperationalError:
+        return False
+    mark_transaction()
+    return True

@@ -19,12 +19,12 @@ from jobs.engine.completions import (
     HANDLER_LOCK_TIMEOUT_MILLISECONDS,
     complete_in_scope,
     complete_plain,
+    same_transaction_sql,
 )
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.end_attempts import end_attempts
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Completed, DeadLettered, Failure, Settlement, SettleReport
-from jobs.engine.same_transaction import same_transaction_sql
 from jobs.engine.transactions import (
     LockTimeout,
     fetch,

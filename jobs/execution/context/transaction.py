@@ -12,10 +12,10 @@ from django.db import transaction
 
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
+from jobs.engine.completions import mark_transaction
 from jobs.engine.current_job import Signals
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Completed
-from jobs.engine.same_transaction import mark_transaction
 from jobs.engine.settle import complete, is_completed
 from jobs.engine.steps import NotStorable, to_json
 from jobs.engine.wakeup import wake
