@@ -1,9 +1,10 @@
-"""What the queue's admin pages share: labels, facts, ages, links, masked JSON."""
+"""What the queue's admin pages share: labels, facts, ages by the database's time, links, masked JSON."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,11 +19,12 @@ from django.utils.safestring import SafeString
 from interfaces.admin.base import clipped, column
 from interfaces.moments import iso
 from jobs import registry
-from jobs.admin.page_time import page_time
+from jobs.engine.clock import database_now
 from jobs.engine.redaction import Redactor, redact_secrets, redact_values
 from jobs.queries.durations import since_in_words
 from tenants.admin.base import access_in
 from tenants.models import Firm, Role
+from tenants.scope import Scope, current_scope
 
 # Unfold's label variant, a colour, for each word that names a state.
 LABELS: dict[str, str] = {
@@ -40,6 +42,9 @@ LABELS: dict[str, str] = {
     "disabled": "default",
 }
 ERROR_LENGTH = 200
+
+# The last time that was read, and the scope it was read in.
+_read: ContextVar[tuple[Scope, datetime] | None] = ContextVar("page_time", default=None)
 
 
 @dataclass(frozen=True)
@@ -125,3 +130,17 @@ def pretty_json(value: object, mask: Redactor = redact_secrets) -> str:
 def type_choices() -> list[tuple[str, str]]:
     """Return the registered types; reading them from the rows would read the whole history."""
     return [(declared.name, declared.name) for declared in registry.all_types()]
+
+
+def page_time() -> datetime:
+    """Return the database's time; a scope, such as that of a request, reads it once.
+
+    A request has one scope in all its steps. Under ASGI, Django's signals cannot mark its beginning
+    in a context variable, since each of their receivers runs in a copy of the context.
+    """
+    scope, known = current_scope(), _read.get()
+    if known is not None and known[0] is scope:
+        return known[1]
+    now = database_now()
+    _read.set(None if scope is None else (scope, now))
+    return now

@@ -11,7 +11,7 @@ from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from jobs.admin.page_time import page_time
+from jobs.admin.base import page_time
 from jobs.engine import dialects
 from tenants.models import Firm
 from tenants.scope import firm_scope
