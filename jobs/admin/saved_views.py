@@ -26,7 +26,7 @@ from jobs.errors import FilterInvalid, UnknownJob
 from jobs.models import SavedView
 from jobs.models.saved_view import MAX_VIEW_NAME_LENGTH
 from jobs.operations.saved_views import delete_view, save_view
-from jobs.queries.saved_views import views_of
+from jobs.queries.lists import views_of
 from jobs.states import Listing
 from tenants.admin.base import TenantAdmin, access_in
 from tenants.admin.filters import FirmFilter

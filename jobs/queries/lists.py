@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Model, Q, QuerySet
 
 from jobs.engine.clock import database_now
@@ -21,13 +22,16 @@ from jobs.models import (
     ConcurrencyLock,
     DeadLetterQueue,
     JobQueue,
+    SavedView,
     Schedule,
     ScheduleRun,
     Worker,
     WorkerVersion,
 )
 from jobs.models.limits import held_at
-from jobs.states import IN_FLIGHT
+from jobs.states import IN_FLIGHT, Listing
+from tenants.models import SYSTEM_SLUG
+from tenants.scope import require_scope
 
 T = TypeVar("T", bound=Model)
 
@@ -39,6 +43,8 @@ READING_SECONDS = 1.0
 # A job's large columns, which no list shows.
 LARGE_COLUMNS = ("payload", "result")
 LARGE_COLUMNS_OF_JOB = tuple(f"original_job__{column}" for column in LARGE_COLUMNS)
+
+MOST_SHOWN = 60
 
 
 class CursorInvalid(ValueError):
@@ -185,3 +191,15 @@ def _decode(cursor: str) -> UUID:
         return UUID(bytes=base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except ValueError as error:
         raise CursorInvalid("this is not a cursor of this list") from error
+
+
+def views_of(user: AbstractBaseUser, listing: Listing) -> list[SavedView]:
+    """Return the person's views of a list, and those that members of their firms share, by name.
+
+    A person who sees every firm gets the views that platform staff shares: the system firm's.
+    """
+    shared = Q(shared=True)
+    if require_scope("saved views").firm_ids is None:
+        shared &= Q(firm__slug=SYSTEM_SLUG)
+    views = SavedView.objects.filter(Q(user_id=user.pk) | shared, listing=listing)
+    return list(views.select_related("user", "firm").order_by("name", "pk")[:MOST_SHOWN])
