@@ -5,16 +5,17 @@ from __future__ import annotations
 import smtplib
 from collections.abc import Callable, Sequence
 from email.utils import parseaddr
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 from django.conf import settings
+from django.core import signing
 from django.core.mail import EmailMessage, get_connection
 
 from jobs.errors import Fatal, Retryable
 from jobs.execution.context import JobContext
 from jobs.models import NotificationEndpoint
 from jobs.operations.notifications.deliveries import recorded
-from jobs.operations.notifications.notice_mark import NOTICE_HEADER, notice_mark
 from jobs.states import Channel
 
 # The lowest SMTP code of a permanent refusal.
@@ -22,6 +23,10 @@ PERMANENT = 500
 # The step that sends the mail to all recipients. A step for one recipient is named by the address.
 TO_ALL = "all recipients"
 MAX_STEP_NAME = 200
+
+NOTICE_HEADER: Final = "X-Mailroom-Notice"
+# Signed, so that a stranger cannot invent a header that hides a message from Mailroom.
+_SIGNER = signing.Signer(salt="mail.notice", sep=":")
 
 
 def send_email(
@@ -117,3 +122,17 @@ def _refusal(what: str, code: int) -> Fatal | Retryable:
     """Return the error for a refusal, with its code but not its text, which may quote the mail."""
     error = Fatal if code >= PERMANENT else Retryable
     return error(f"the mail server refused {what} ({code})")
+
+
+def notice_mark(notice_id: UUID) -> str:
+    """Return the value of the header."""
+    return _SIGNER.sign(notice_id.hex)
+
+
+def is_notice_mark(value: str) -> bool:
+    """Say whether the service signed this value of the header."""
+    try:
+        _SIGNER.unsign(value.strip())
+    except signing.BadSignature:
+        return False
+    return True

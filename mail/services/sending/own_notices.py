@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs.operations.notifications.notice_mark import NOTICE_HEADER, is_notice_mark
+from jobs.operations.notifications.emails import NOTICE_HEADER, is_notice_mark
 from mail.text.parsed import Headers
 
 

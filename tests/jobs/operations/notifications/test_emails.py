@@ -11,7 +11,7 @@ from django.core.mail import EmailMessage
 
 from jobs.errors import PayloadInvalid
 from jobs.operations.endpoints import create_endpoint
-from jobs.operations.notifications.notice_mark import NOTICE_HEADER, is_notice_mark
+from jobs.operations.notifications.emails import NOTICE_HEADER, is_notice_mark
 from jobs.queue import enqueue
 from jobs.testing import run_job
 from tenants.models import Firm

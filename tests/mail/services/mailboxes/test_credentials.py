@@ -17,7 +17,7 @@ from django.utils import timezone
 from jobs.engine.clock import database_now
 from jobs.engine.outcomes import Completed, Snoozed
 from jobs.models import Delivery, Pause
-from jobs.operations.notifications.notice_mark import NOTICE_HEADER, is_notice_mark
+from jobs.operations.notifications.emails import NOTICE_HEADER, is_notice_mark
 from mail.conf import oauth_client
 from mail.errors import MailboxWaits
 from mail.gmail import oauth
