@@ -16,7 +16,7 @@ class MailConfig(AppConfig):
         """End content grants with the membership, and register the audit log's private entries."""
         from mail.services.mailboxes.content_access import end_grants
         from mail.services.mailboxes.private_entries import private_entries
-        from tenants.audit_privacy import register_private_entries
+        from tenants.audit import register_private_entries
         from tenants.models import Membership
 
         post_delete.connect(end_grants, sender=Membership)

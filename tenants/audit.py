@@ -1,10 +1,11 @@
-"""Writes the audit log."""
+"""Writes the audit log, and hides in its entries what is not for a reader."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
 
 from interfaces.correlation import current_correlation_id
 from interfaces.redaction import hide_secrets
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
 Door = Literal["admin", "api", "cli", "service", "email", "discord"]
+
+# Receives entries and the reader's id; returns the ids of those whose values are not for them.
+PrivateEntries = Callable[[Sequence[AuditEntry], Any], Collection[UUID]]
+
+_registered: list[PrivateEntries] = []
 
 
 @dataclass(frozen=True)
@@ -104,3 +110,20 @@ def _entry(actor: Actor, operation: str, change: Change, reason: str) -> AuditEn
         after=presentable(change.after),
         correlation_id=current_correlation_id() or "",
     )
+
+
+def register_private_entries(find: PrivateEntries) -> None:
+    """Let `find` say which entries' `before` and `after` a reader may not see."""
+    if find not in _registered:
+        _registered.append(find)
+
+
+def hide_private_values(entries: Sequence[AuditEntry], user_id: Any) -> None:
+    """Make `before` and `after` None in the entries whose values are not for the reader.
+
+    Must run in the reader's scope. The entries are not stored again.
+    """
+    private = {pk for find in _registered for pk in find(entries, user_id)}
+    for entry in entries:
+        if entry.pk in private:
+            entry.before = entry.after = None

@@ -12,7 +12,7 @@ from jobs.api.views import QueueView, list_operation
 from jobs.queries.filters import filter_audit_log
 from jobs.queries.lists import Page
 from jobs.queries.serializers.audit import AuditEntrySerializer
-from tenants.audit_privacy import hide_private_values
+from tenants.audit import hide_private_values
 from tenants.models import AuditEntry, Role
 
 

@@ -17,8 +17,7 @@ from interfaces.admin.filters import SpanFilter, field_filter
 from interfaces.stored_json import presentable
 from tenants.admin.base import TenantAdmin, access_in
 from tenants.admin.filters import FirmFilter
-from tenants.audit import Door
-from tenants.audit_privacy import hide_private_values
+from tenants.audit import Door, hide_private_values
 from tenants.models import AuditEntry, Role
 
 DoorFilter = field_filter("door", [(door, door) for door in get_args(Door)])
