@@ -14,8 +14,8 @@ from django.core.validators import validate_email
 from django.db import transaction
 
 from interfaces.commands import JsonCommand, Refused
+from tenants.access import set_role
 from tenants.cli import add_member_arguments, firm_by_slug, operator
-from tenants.members import set_role
 from tenants.models import Role
 from tenants.users import email_field, find_users, sign_in_field
 
