@@ -8,15 +8,16 @@ a limit of 30 a minute, 37 to 73 of 80 requests passed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest
 from rest_framework.exceptions import APIException, Throttled
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from interfaces.client_address import address_of
 from tenants.api.keys import Credential
 from tenants.models import RequestCount
 
@@ -46,6 +47,10 @@ DELETE FROM {table} WHERE caller IN (
     SELECT caller FROM {table} WHERE minute < {now} / 60 - %s LIMIT %s {lock}
 )
 """
+
+# A provider's customer gets a whole /64 network and may use any address in it.
+_IPV6_PREFIX = 64
+_MAX_LENGTH = 45
 
 
 @dataclass(frozen=True)
@@ -127,3 +132,27 @@ def throttle_refusals(request: HttpRequest) -> APIException | None:
     """Count a request without a valid key or session; return Throttled when it is over the limit."""
     count = count_request(f"refused:{address_of(request)}")
     return Throttled(count.seconds_left) if count.requests > REFUSALS_PER_MINUTE else None
+
+
+def address_of(request: HttpRequest) -> str:
+    """Return the client's address, as the outermost of the trusted proxies saw it.
+
+    X-Forwarded-For is read from its end, where those proxies write, because the client may have
+    sent anything before that. Of an IPv6 address only the network is returned.
+    """
+    passed = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
+    proxies = int(getattr(settings, "TRUSTED_PROXIES", 0))
+    seen = passed[-proxies] if 0 < proxies <= len(passed) else ""
+    return _network(seen.strip() or request.META.get("REMOTE_ADDR", ""))
+
+
+def _network(text: str) -> str:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return text[:_MAX_LENGTH]
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ip_network((address.packed, _IPV6_PREFIX), strict=False))

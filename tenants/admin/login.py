@@ -9,8 +9,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
-from interfaces.client_address import address_of
-from tenants.throttles import count_request, uncount_request
+from tenants.throttles import address_of, count_request, uncount_request
 
 TRIES_PER_MINUTE = 20
 

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from django.test import Client, RequestFactory
 
-from interfaces.client_address import address_of
 from jobs.operations import dead_letters
 from tenants import throttles
 from tenants.admin import login
 from tenants.models import RequestCount, Role
-from tenants.throttles import CallerThrottle, FirmThrottle, count_request
+from tenants.throttles import CallerThrottle, FirmThrottle, address_of, count_request
 from tests.factories.tenants import UserFactory
 from tests.jobs.api.conftest import Api, FirmRows, at, key_for, problem
 
