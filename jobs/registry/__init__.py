@@ -26,7 +26,7 @@ from jobs.registry.declaration import (
 )
 from jobs.registry.handlers import Declare, Handler, JobHandler, P, Payload, R
 from jobs.registry.payload import JobPayload, is_older
-from jobs.registry.scheduled import Scheduled
+from jobs.registry.timetable import Scheduled
 from jobs.retry import RetryPolicy
 from jobs.states import Category, CountedBy
 

@@ -16,8 +16,8 @@ from jobs.breaker import Breaker
 from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.registry.handlers import Handler
 from jobs.registry.payload import JobPayload
-from jobs.registry.scheduled import Scheduled
 from jobs.registry.schema import schema_faults
+from jobs.registry.timetable import Scheduled
 from jobs.retry import RetryPolicy
 from jobs.states import Category, CountedBy, Priority
 
