@@ -1,10 +1,14 @@
-"""The process of a worker's command: its standard streams, and how to start it once more."""
+"""The process of a worker's command: its standard streams, how to start it once more, and its end."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+import threading
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 STREAMS = ("stdin", "stdout", "stderr")
 _START = (
@@ -12,6 +16,9 @@ _START = (
     " from django.core.management import execute_from_command_line;"
     " execute_from_command_line(sys.argv[1:])"
 )
+
+# How long threads, and functions called at the process's exit, have for ending by themselves.
+LEFT_BEHIND_SECONDS = 5.0
 
 
 def open_missing_streams() -> None:
@@ -39,3 +46,24 @@ def same_command(argv: Sequence[str]) -> list[str]:
     if list(argv) == sys.argv and own[-len(given) :] == given:
         return [sys.executable, *own]
     return [sys.executable, "-c", _START.format(path=sys.path), *argv]
+
+
+def end_all_the_same(code: int) -> None:
+    """End this process with `code` after LEFT_BEHIND_SECONDS, if it has not ended by itself.
+
+    Python waits without limit for the threads of an executor that a handler left, and for threads
+    that are no daemons. Nobody else would end the process, because its worker has settled or
+    released its jobs.
+    """
+    threading.Thread(target=_end, args=(code,), name="end-all-the-same", daemon=True).start()
+
+
+def _end(code: int) -> None:
+    time.sleep(LEFT_BEHIND_SECONDS)
+    # A handler may have left the logging broken, too.
+    with suppress(Exception):
+        logging.getLogger("jobs").warning(
+            "a handler left a thread or an exit hook behind; the worker's process does not "
+            "wait for it"
+        )
+    os._exit(code)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from jobs.management.own_process import LEFT_BEHIND_SECONDS
 from jobs.states import Status
-from jobs.worker.left_behind import LEFT_BEHIND_SECONDS
 from tests.support.scenario import Scenario
 from tests.support.workers import Fleet
 

@@ -17,13 +17,12 @@ from django.db import DatabaseError
 
 from jobs import VERSION, registry
 from jobs.execution.child_process import die_with_parent
-from jobs.management.own_process import open_missing_streams, same_command
+from jobs.management.own_process import end_all_the_same, open_missing_streams, same_command
 from jobs.management.reload import run_reloading
 from jobs.management.worker_arguments import add_ending, add_processes, add_serving
 from jobs.queries.doctor import setting_checks
 from jobs.worker.child import Program
 from jobs.worker.health import serve_health
-from jobs.worker.left_behind import end_all_the_same
 from jobs.worker.running_slots import RunningSlots
 from jobs.worker.signals import ignore_stops, stop_on_sigterm
 from jobs.worker.state import is_mistake
