@@ -13,8 +13,8 @@ from django.db.models import Q, Sum
 from jobs.admin.base import list_url
 from jobs.models import JobHour, JobMinute, WorkerVersion
 from jobs.models.history import COUNTED, COUNTERS
-from jobs.queries.counters import sum_counters
 from jobs.queries.durations import in_words
+from jobs.queries.stats import sum_counters
 
 # In the SVG's units: the distance from bar to bar (the template draws bars 8 wide), and the height.
 BAR_STEP, HEIGHT = 10, 100

@@ -1,7 +1,7 @@
 """Counts ended attempts and jobs by minute, without a row that two transactions would share.
 
 Each statement inserts deltas of its own. Maintenance folds them into the rows of the minutes
-and of the hours; readers add the deltas to one of these (`jobs.queries.counters.sum_counters`).
+and of the hours; readers add the deltas to one of these (`jobs.queries.stats.sum_counters`).
 """
 
 from __future__ import annotations

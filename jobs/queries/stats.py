@@ -7,7 +7,7 @@ jobs are never counted: their numbers come from the counters that settling keeps
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,19 +18,25 @@ from jobs.models import (
     CircuitBreaker,
     DeadLetterQueue,
     JobHour,
+    JobMinute,
+    JobMinuteDelta,
+    PlatformHour,
+    PlatformMinute,
     Schedule,
     Worker,
 )
 from jobs.models.history import OPERATED
-from jobs.queries.counters import sum_counters
 from jobs.queries.held_back import HELD_BACK, INTENDED
 from jobs.queries.live import Group, LiveGroup, LiveJobs, live_jobs
 from jobs.queries.why_waiting import WaitCode
 from jobs.states import OPEN_RESOLUTIONS, BreakerState, Category, Status
+from tenants.scope import require_scope
 
 WINDOW_MINUTES = 60
 # Workers tick every second, and still run a slot that is a minute late; then the schedule is late.
 LATE_SECONDS = 60.0
+
+SUMS_OF_ALL = {JobMinute: PlatformMinute, JobHour: PlatformHour}
 
 
 @dataclass
@@ -203,3 +209,21 @@ def _settled(by: Group, window_start: datetime) -> Iterable[dict[str, Any]]:
     if by == "firm_id":
         return sum_counters(by, every | window, in_window)
     return [*sum_counters(by, every, Q(), JobHour), *sum_counters(by, window, in_window)]
+
+
+def sum_counters(
+    by: str, sums: Mapping[str, Sum], only: Q, folded: type[JobMinute] | type[JobHour] = JobMinute
+) -> Iterable[dict[str, Any]]:
+    """Return these sums of the counters in scope, up to two for each value of the column `by`.
+
+    A caller who sees every firm gets the platform sums, unless `by` is the firm. One statement
+    reads both tables, because deltas might be folded between two statements.
+    """
+    everything = require_scope("counters").firm_ids is None and by != "firm_id"
+    source = SUMS_OF_ALL[folded] if everything else folded
+    rows, deltas = (
+        model._default_manager.filter(only).values(by).annotate(**sums).order_by()
+        for model in (source, JobMinuteDelta)
+    )
+    found: Iterable[dict[str, Any]] = rows.union(deltas, all=True)
+    return found

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from django.db.models import Q, Sum
 
-from jobs.queries.counters import sum_counters
+from jobs.queries.stats import sum_counters
 from jobs.states import Status
 from tenants.scope import all_firms
 from tests.support.databases import database_url, postgresql_only

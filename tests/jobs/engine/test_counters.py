@@ -23,8 +23,7 @@ from jobs.engine.prune import prune
 from jobs.engine.settle import settle
 from jobs.engine.transactions import in_transaction
 from jobs.models import JobMinute, JobMinuteDelta
-from jobs.queries.counters import sum_counters
-from jobs.queries.stats import queue_stats
+from jobs.queries.stats import queue_stats, sum_counters
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import later, rows, take
