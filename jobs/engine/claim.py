@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from jobs.engine import dialects
-from jobs.engine.backlog import LEAST_CLAIM, Backlog
 from jobs.engine.dialects.base import Column, Dialect
 from jobs.engine.dialects.claim_parameters import (
     ClaimFilter,
@@ -25,7 +24,14 @@ from jobs.engine.dialects.claim_parameters import (
     Range,
     firm_ranges,
 )
-from jobs.engine.fair_share import DEFAULT_WEIGHT, FairShare, VisitingOrder, within_bounds
+from jobs.engine.fair_share import (
+    DEFAULT_WEIGHT,
+    LEAST_CLAIM,
+    Backlog,
+    FairShare,
+    VisitingOrder,
+    within_bounds,
+)
 from jobs.engine.limit_sql import claim_filter
 from jobs.engine.transactions import fetch_pipelined, in_transaction, pipelined
 from jobs.engine.wakeup import AnnouncedJob

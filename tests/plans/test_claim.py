@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from django.db.models import F, Func
 
-from jobs.engine import backlog as engine_backlog
+from jobs.engine import fair_share as engine_fair_share
 from jobs.engine.claim import claim
 from jobs.engine.dialects.base import Statement
 from jobs.engine.fair_share import FairShare
@@ -180,7 +180,7 @@ def test_a_few_urgent_jobs_are_claimed_without_a_scan_of_all_others(backlog):
 def in_flight(backlog, monkeypatch) -> tuple[UUID, FairShare]:
     """Claim 4,000 jobs; return the worker, and the fair share with which the next claim goes on."""
     # No backlog may be over only because the machine is slow.
-    monkeypatch.setattr(engine_backlog, "BACKLOG_SECONDS", 3600.0)
+    monkeypatch.setattr(engine_fair_share, "BACKLOG_SECONDS", 3600.0)
     with all_firms("test"):
         JobQueue.objects.exclude(firm=backlog).delete()
     worker_id, fair_share = new_worker(), FairShare()

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from jobs.engine import backlog, dialects
+from jobs.engine import dialects, fair_share
 from jobs.engine.admission import sweep
 from jobs.engine.claim import Claim, claim
 from jobs.engine.clock import database_now
@@ -21,7 +21,7 @@ from tests.queue_kit import new_worker
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-08", "J-23")]
 
-BATCH = backlog.LEAST_CLAIM
+BATCH = fair_share.LEAST_CLAIM
 
 
 class Worker:
@@ -52,7 +52,7 @@ class Worker:
 @pytest.fixture
 def worker(monkeypatch) -> Worker:
     # No backlog may be over only because the machine is slow.
-    monkeypatch.setattr(backlog, "BACKLOG_SECONDS", 3600.0)
+    monkeypatch.setattr(fair_share, "BACKLOG_SECONDS", 3600.0)
     return Worker(monkeypatch)
 
 
