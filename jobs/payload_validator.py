@@ -18,7 +18,7 @@ from jobs import registry
 from jobs.conf import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH
 from jobs.errors import Fault, PayloadInvalid
 from jobs.registry import JobPayload, JobType
-from jobs.registry.schema import MAX_FAULTS, PASSING, read_by_schema
+from jobs.registry.payload import MAX_FAULTS, PASSING, read_by_schema
 from tenants.models import Firm
 
 __all__ = ["JobPayload", "PayloadInvalid", "validate_payload"]

@@ -23,7 +23,7 @@ from jobs.engine.replace import insert_or_replace
 from jobs.engine.transactions import without_waiting
 from jobs.errors import ArgumentsInvalid, Fault
 from jobs.models import JobQueue
-from jobs.registry.schema import MAX_FAULTS
+from jobs.registry.payload import MAX_FAULTS
 from tenants.errors import MissingTenant
 from tenants.models import Firm
 from tenants.scope import current_scope

@@ -10,7 +10,7 @@ from typing import Any
 from interfaces.redaction import is_secret_key
 from interfaces.stored_json import presentable
 from jobs.errors import Fault
-from jobs.registry.schema import MAX_FAULTS
+from jobs.registry.payload import MAX_FAULTS
 
 REDACTED_VALUE = "••••••"
 Redactor = Callable[[object], object]

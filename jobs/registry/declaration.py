@@ -15,8 +15,7 @@ from pydantic import ValidationError
 from jobs.breaker import Breaker
 from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.registry.handlers import Handler
-from jobs.registry.payload import JobPayload
-from jobs.registry.schema import schema_faults
+from jobs.registry.payload import JobPayload, schema_faults
 from jobs.registry.timetable import Scheduled
 from jobs.retry import RetryPolicy
 from jobs.states import Category, CountedBy, Priority

@@ -1,15 +1,27 @@
-"""The base of payload schemas."""
+"""The base of payload schemas; reads a payload by its type's schema, and says what that refuses."""
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.db import DatabaseError
+from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError
+
+from jobs.errors import Fault, HandlerError, PayloadInvalid
 
 # Default factories that make an equal value each time.
 _CONSTANT = (None, dict, frozenset, list, set, tuple)
 NO_ENVELOPE = {"tenant_id": 0, "version": "", "correlation_id": ""}
+
+MAX_FAULTS = 50
+# Errors of a validator that say nothing about the payload: a lookup of its own failed, or it asks
+# something of the queue.
+PASSING = (DatabaseError, OSError, HandlerError)
+_CODES = {"missing": "missing", "extra_forbidden": "unknown_field"}
 
 
 class JobPayload(BaseModel):
@@ -71,3 +83,71 @@ def is_older(version: str, than: str) -> bool:
 
 def _parts(version: str) -> list[int]:
     return [int(part) for part in version.split(".")]
+
+
+def read_by_schema(job_type: str, model: type[JobPayload], text: str) -> JobPayload:
+    """Return the payload in `text` as the type's model.
+
+    Raises:
+        PayloadInvalid: the schema refuses it, or a validator of the schema raised.
+    """
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        raise PayloadInvalid(job_type, schema_faults(error)) from None
+    except PASSING:
+        raise
+    except Exception as error:
+        raise PayloadInvalid(job_type, _faults_up_to(model, text, error)) from error
+
+
+def schema_faults(error: ValidationError) -> list[Fault]:
+    """Translate pydantic's errors; the messages must not contain the values."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [
+        Fault(
+            field=".".join(str(part) for part in item["loc"]) or "payload",
+            code=_CODES.get(
+                item["type"], "wrong_type" if item["type"].endswith("_type") else item["type"]
+            ),
+            message=item["msg"],
+        )
+        for item in found[:MAX_FAULTS]
+    ]
+
+
+def _faults_up_to(model: type[JobPayload], text: str, error: Exception) -> list[Fault]:
+    """Return the fault of the validator that raised `error`, after those of the fields before.
+
+    Pydantic does not say which field's validator it was. Fields are read in their order, so it is
+    the first field with which reading raises. A validator of the whole model belongs to no field.
+    """
+    payload = json.loads(text)
+    given: dict[str, Any] = {}
+    before: list[Fault] = []
+    for name, field in model.model_fields.items():
+        # Without the version, no validator runs that comes after all fields.
+        if name == "version":
+            continue
+        key = field.validation_alias if isinstance(field.validation_alias, str) else name
+        if key in payload:
+            given[key] = payload[key]
+        try:
+            model.model_validate_json(json.dumps(given))
+        except ValidationError as refused:
+            before = [one for one in schema_faults(refused) if one.code != "missing"]
+        except Exception as raised:  # noqa: BLE001 - a validator may raise anything
+            if name in JobPayload.model_fields or not given:
+                # The envelope has no validators, so one of the raw payload raised, which misses
+                # later fields.
+                break
+            return [*before, _fault_of(key, raised)]
+    return [_fault_of("payload", error)]
+
+
+def _fault_of(field: str, error: Exception) -> Fault:
+    """Return the fault of a validator that raised; only Django's own error is written for people."""
+    if isinstance(error, DjangoValidationError):
+        with suppress(Exception):  # the text may name parameters that are missing
+            return Fault(field, "value_error", "; ".join(error.messages))
+    return Fault(field, "function_failed", f"its validator raised {type(error).__name__}")

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from jobs.errors import Fault
-from jobs.registry.schema import schema_faults
+from jobs.registry.payload import schema_faults
 from mail.errors import ActionInvalid
 from mail.models import MAX_ADDRESS_LENGTH, MAX_LABEL_LENGTH, ActionType
 
