@@ -19,7 +19,7 @@ from jobs.models import CircuitBreaker, Pause
 from jobs.queries.doctor.snapshots import is_pinned, oldest_snapshot
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.held_back import ANYTHING, LimitsInForce
-from jobs.queries.recent_counts import recent_live_jobs
+from jobs.queries.live import recent_live_jobs
 from jobs.queries.stats import JobCounts, QueueStats, count_jobs, queue_stats
 from jobs.queries.trouble import failing_now
 from jobs.states import Status

@@ -17,7 +17,7 @@ from jobs.admin.job import JobAdmin
 from jobs.engine.clock import database_now, stopped_at
 from jobs.models import Attempt, JobQueue, Pause, Worker
 from jobs.operations.dead_letters import reprocess
-from jobs.queries import recent_counts
+from jobs.queries import live
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
@@ -51,8 +51,8 @@ def test_the_overview_shows_live_figures(
 def test_the_overview_of_a_big_queue_says_of_when_its_counts_are(
     staff: Client, acme: FirmRows, live_worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recent_counts, "KEPT_FROM", 1)
-    monkeypatch.setattr(recent_counts, "_counts", {})
+    monkeypatch.setattr(live, "KEPT_FROM", 1)
+    monkeypatch.setattr(live, "_counts", {})
     JobQueueFactory(firm=acme.firm)
     with later(0) as now:
         first = staff.get(reverse("admin:index"))

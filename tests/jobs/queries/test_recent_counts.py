@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from django.db import OperationalError
 
-from jobs.queries import recent_counts
-from jobs.queries.recent_counts import recent_live_jobs
+from jobs.queries import live
+from jobs.queries.live import recent_live_jobs
 from jobs.queue import pause
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
@@ -21,20 +21,20 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("O-03")]
 @pytest.fixture(autouse=True)
 def nothing_kept(transactional_db: None) -> Iterator[None]:
     """Forget other tests' counts, and wait for the last count before the tables are emptied."""
-    recent_counts._counts.clear()
+    live._counts.clear()
     yield
-    recent_counts._counts.clear()
+    live._counts.clear()
     for thread in threading.enumerate():
-        if thread.name == recent_counts.THREAD:
+        if thread.name == live.THREAD:
             thread.join()
 
 
 @pytest.fixture
 def two_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep counts of two jobs or more, for longer than a test lasts."""
-    monkeypatch.setattr(recent_counts, "KEPT_FROM", 2)
-    monkeypatch.setattr(recent_counts, "FRESH_SECONDS", 3600.0)
-    monkeypatch.setattr(recent_counts, "STALE_SECONDS", 7200.0)
+    monkeypatch.setattr(live, "KEPT_FROM", 2)
+    monkeypatch.setattr(live, "FRESH_SECONDS", 3600.0)
+    monkeypatch.setattr(live, "STALE_SECONDS", 7200.0)
 
 
 @pytest.fixture
@@ -79,29 +79,29 @@ def test_a_big_queue_is_answered_with_the_last_count(firm: Firm, system_firm: Fi
 
 @pytest.mark.usefixtures("kept_without_the_third")
 def test_the_next_count_is_made_behind_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_counts, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(live, "FRESH_SECONDS", 0.0)
     assert counted() == 2
     assert wait_until(lambda: counted() == 3, "the count behind the answer")
 
 
 @pytest.mark.usefixtures("kept_without_the_third")
 def test_a_count_that_is_too_old_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_counts, "STALE_SECONDS", 0.0)
+    monkeypatch.setattr(live, "STALE_SECONDS", 0.0)
     assert counted() == 3
 
 
 @pytest.mark.usefixtures("kept_without_the_third")
 def test_a_failed_count_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_counts, "FRESH_SECONDS", 0.0)
-    count, failed = recent_counts.live_jobs, []
+    monkeypatch.setattr(live, "FRESH_SECONDS", 0.0)
+    count, failed = live.live_jobs, []
 
-    def once_broken(*by: recent_counts.Group) -> recent_counts.LiveJobs:
+    def once_broken(*by: live.Group) -> live.LiveJobs:
         if not failed:
             failed.append(True)
             raise OperationalError("the server was away")
         return count(*by)
 
-    monkeypatch.setattr(recent_counts, "live_jobs", once_broken)
+    monkeypatch.setattr(live, "live_jobs", once_broken)
     assert wait_until(lambda: counted() == 3, "a count after the one that failed")
     assert failed
 
