@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from django.db.models import QuerySet
+from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
 
 from jobs.api.query import AuditQuery
 from jobs.api.views import QueueView, list_operation
 from jobs.queries.filters import filter_audit_log
 from jobs.queries.lists import Page
-from jobs.queries.serializers.audit import AuditEntrySerializer
-from tenants.audit import hide_private_values
+from jobs.queries.serializers.fields import NullableTextField, RedactedField, TimestampField
+from tenants.audit import Door, hide_private_values
 from tenants.models import AuditEntry, Role
+
+
+class AuditEntrySerializer(serializers.Serializer[Any]):
+    """One operation of a person or of the service itself."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    created_at = TimestampField()
+    actor = serializers.CharField(
+        source="actor_name", help_text="The user's name, or for example cli:deploy."
+    )
+    door = serializers.ChoiceField(get_args(Door), help_text="How the actor reached the service.")
+    operation = serializers.CharField(source="act", help_text="For example job.retry.")
+    target_type = serializers.CharField()
+    target_id = serializers.CharField()
+    reason = NullableTextField()
+    before = RedactedField("The changed fields before; null if the caller may not see them.")
+    after = RedactedField("The changed fields after; null if the caller may not see them.")
+    correlation_id = NullableTextField("The correlation id of the request that did it.")
 
 
 class AuditLog(QueueView):
