@@ -8,7 +8,7 @@ from django.apps import apps
 from django.conf import settings
 
 if apps.is_installed("unfold"):
-    from tenants.admin import api_key, audit, firm, membership, user  # noqa: F401 - register pages
+    from tenants.admin import api_key, audit, firm, user  # noqa: F401 - register pages
 
     if getattr(settings, "TENANTS_USER_ADMIN", False):
         user.replace_user_admin()

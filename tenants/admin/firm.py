@@ -1,4 +1,4 @@
-"""Firms in the admin; platform staff sets their share of the workers, their cap, their state."""
+"""Firms and their members in the admin; platform staff sets firms' share of the workers, cap and state."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from django.http import HttpRequest
 
 from interfaces.admin.base import column
 from interfaces.admin.operations import Operation, OperationRefused, ReasonForm
-from tenants.admin.base import TenantOperationsAdmin, access_in
-from tenants.admin.filters import ActiveFilter
+from tenants.admin.base import TenantAdmin, TenantOperationsAdmin, access_in
+from tenants.admin.filters import ActiveFilter, RoleFilter
 from tenants.audit import Actor, record_operation
-from tenants.models import Firm
+from tenants.models import Firm, Membership
 from tenants.scope import require_scope
+from tenants.users import sign_in_field
 
 LIMITS = ("active", "weight", "running_cap", "retention_days")
 MIN_WEIGHT, MAX_WEIGHT = 0.01, 1000
@@ -129,3 +130,16 @@ class FirmAdmin(TenantOperationsAdmin):
         firms: QuerySet[Firm] = super().get_queryset(request)
         allowed = require_scope("Firm").firm_ids
         return firms if allowed is None else firms.filter(pk__in=allowed)
+
+
+@admin.register(Membership)
+class MembershipAdmin(TenantAdmin):
+    """Who belongs to the firms in scope."""
+
+    list_display = ("user", "firm", "role", "created_at")
+    list_filter = (RoleFilter,)
+    list_select_related = ("user", "firm")
+    search_fields = (f"user__{sign_in_field()}",)
+    search_help_text = "The user's sign-in name"
+    ordering = ("firm", "role", "id")
+    fields = ("user", "firm", "role", "created_at")
