@@ -29,8 +29,7 @@ from django.utils.text import capfirst
 from django.views.decorators.http import require_http_methods
 
 from interfaces.admin.base import ParameterRefused
-from jobs.admin import bulk_answers
-from jobs.admin.bulk_actions import BulkAction
+from jobs.admin.bulk_actions import BulkAction, list_parameters, read_ids, read_moment
 from jobs.engine.clock import database_now
 from jobs.errors import ArgumentsInvalid, BulkInvalid, JobError, ReasonMissing
 from jobs.models import BulkRun
@@ -106,7 +105,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         return HttpResponseRedirect(self._list_address(asked.urlencode()))
 
     def _start(self, request: HttpRequest, action: BulkAction) -> HttpResponse:
-        ids, listing = bulk_answers.ids(request.POST.get("ids", "")), request.POST.get("list", "")
+        ids, listing = read_ids(request.POST.get("ids", "")), request.POST.get("list", "")
         # A request without ids must not mean all rows: for all, the page sends ALL.
         if (request.POST.get("chosen") == ALL) == bool(ids) or len(ids) > MAX_IDS:
             message = f"Select from 1 to {MAX_IDS:,} rows, or all that match; nothing was done."
@@ -120,9 +119,9 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             raise Http404("none of the selected rows exists")
         selection = Selection(
             ids=ids or None,
-            filters=bulk_answers.parameters(listing).dict(),
+            filters=list_parameters(listing).dict(),
             rows=chosen,
-            seen_at=bulk_answers.moment(request.POST.get("seen_at", "")),
+            seen_at=read_moment(request.POST.get("seen_at", "")),
         )
         owners = self._owners(request, action, chosen)
         # All runs are started or none: after a refusal in one firm the page asks again for all of
@@ -227,7 +226,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             mine: QuerySet[Any] = self.get_queryset(request).filter(pk__in=ids)
             return mine
         asked = copy(request)
-        asked.GET = bulk_answers.parameters(listing)  # type: ignore[assignment]  # it is not changed any more
+        asked.GET = list_parameters(listing)  # type: ignore[assignment]  # it is not changed any more
         rows: QuerySet[Any] = self.get_changelist_instance(asked).queryset
         return rows
 

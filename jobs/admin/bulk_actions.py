@@ -1,12 +1,18 @@
-"""What the lists can do to many rows, and the forms that ask for it."""
+"""What the lists can do to many rows, the forms that ask for it, and what their page sends, which may be anything."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
 
 from django import forms
+from django.contrib.admin.views.main import PAGE_VAR
+from django.http import QueryDict
+from django.utils.dateparse import parse_datetime
 
 from interfaces.admin.operations import OperationForm, TextAnswer, Variant
+from interfaces.moments import is_in_range
 from jobs.operations.bulk import MOST_CANARIES, MOST_PER_SECOND
 from jobs.states import PRIORITY_CHOICES, BulkOperation
 
@@ -69,3 +75,31 @@ class BulkAction:
     def name(self) -> str:
         """The last part of its address."""
         return self.operation.value
+
+
+def list_parameters(listing: str) -> QueryDict:
+    """Return the parameters of the list without its page number."""
+    parameters = QueryDict(listing, mutable=True)
+    parameters.pop(PAGE_VAR, None)
+    return parameters
+
+
+def read_ids(text: str) -> list[UUID]:
+    """Return the ids in a space-separated list, each once; words that are no id are left out."""
+    found: dict[UUID, None] = {}
+    for word in text.split():
+        try:
+            found[UUID(word)] = None
+        except ValueError:
+            continue
+    return list(found)
+
+
+def read_moment(text: str) -> datetime | None:
+    """Return the time that the page sent; None if the page cannot have written it."""
+    try:
+        moment = parse_datetime(text)
+    except ValueError:
+        return None
+    written = moment is not None and moment.tzinfo is not None and is_in_range(moment)
+    return moment if written else None
