@@ -13,15 +13,17 @@ from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import EmptyResultSet
+from django.db import connection
 from django.db.models import F
 from uuid_utils.compat import uuid7
 
 from interfaces.correlation import correlation, current_correlation_id, new_correlation_id
 from interfaces.redaction import hide_secrets
-from jobs.engine.bulk import insert_members
+from jobs.engine import dialects
 from jobs.engine.clock import database_now
 from jobs.engine.enqueue import enqueue
 from jobs.engine.job_arguments import number_faults
+from jobs.engine.transactions import run as execute
 from jobs.errors import BulkInvalid, Fault, WrongState
 from jobs.models import BulkRun, DeadLetterQueue
 from jobs.operations.operation import By, audit, get_for_update, operation, owner_id, require_reason
@@ -40,6 +42,7 @@ MOST_PER_SECOND = 10_000.0
 MOST_CANARIES = 1_000
 CANARY_SIZE = 50
 MAX_FAILURE_RATE = 0.2
+NEW_ID = {"postgresql": "gen_random_uuid()", "sqlite": "lower(hex(randomblob(16)))"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +163,7 @@ def _rows(spec: BulkSpec) -> Any:
 
 
 def _fix_members(run: BulkRun, rows: Any) -> int:
-    """Store the chosen rows as members, oldest first; return how many there are."""
+    """Store the chosen rows as members, in one statement; return how many there are."""
     job = "original_job_id" if rows.model is DeadLetterQueue else "pk"
     found = rows.order_by().annotate(target=F("pk"), job=F(job))
     try:
@@ -168,7 +171,15 @@ def _fix_members(run: BulkRun, rows: Any) -> int:
     except EmptyResultSet:
         # Django knows without a query that nothing matches, for example when no ids are given.
         return 0
-    return insert_members(run.pk, chosen, list(params))
+    ids, id_params = dialects.ids_sql([run.pk])
+    return execute(
+        f"""
+        INSERT INTO jobs_bulkmember (id, run_id, firm_id, target_id, job_id, state, note)
+        WITH chosen (firm_id, target_id, job_id) AS ({chosen})
+        SELECT {NEW_ID[connection.vendor]}, r.id, c.firm_id, c.target_id, c.job_id, 'pending', '' FROM chosen c, {ids}
+        """,
+        [*params, *id_params],
+    )
 
 
 def _check(spec: BulkSpec) -> None:
