@@ -48,17 +48,17 @@ def same_command(argv: Sequence[str]) -> list[str]:
     return [sys.executable, "-c", _START.format(path=sys.path), *argv]
 
 
-def end_all_the_same(code: int) -> None:
-    """End this process with `code` after LEFT_BEHIND_SECONDS, if it has not ended by itself.
+def end_all_the_same() -> None:
+    """End this process with code 0 after LEFT_BEHIND_SECONDS, if it has not ended by itself.
 
     Python waits without limit for the threads of an executor that a handler left, and for threads
     that are no daemons. Nobody else would end the process, because its worker has settled or
     released its jobs.
     """
-    threading.Thread(target=_end, args=(code,), name="end-all-the-same", daemon=True).start()
+    threading.Thread(target=_end, name="end-all-the-same", daemon=True).start()
 
 
-def _end(code: int) -> None:
+def _end() -> None:
     time.sleep(LEFT_BEHIND_SECONDS)
     # A handler may have left the logging broken, too.
     with suppress(Exception):
@@ -66,4 +66,4 @@ def _end(code: int) -> None:
             "a handler left a thread or an exit hook behind; the worker's process does not "
             "wait for it"
         )
-    os._exit(code)
+    os._exit(0)

@@ -170,7 +170,7 @@ def _serve(
         os._exit(EXIT_REPLACE_ME)
     # Otherwise the garbage collection at exit would read every imported object.
     gc.freeze()
-    end_all_the_same(0)
+    end_all_the_same()
     ignore_stops()
     return 0
 
