@@ -43,8 +43,7 @@ READING_SECONDS = 1.0
 # A job's large columns, which no list shows.
 LARGE_COLUMNS = ("payload", "result")
 LARGE_COLUMNS_OF_JOB = tuple(f"original_job__{column}" for column in LARGE_COLUMNS)
-
-MOST_SHOWN = 60
+MOST_VIEWS = 60
 
 
 class CursorInvalid(ValueError):
@@ -202,4 +201,4 @@ def views_of(user: AbstractBaseUser, listing: Listing) -> list[SavedView]:
     if require_scope("saved views").firm_ids is None:
         shared &= Q(firm__slug=SYSTEM_SLUG)
     views = SavedView.objects.filter(Q(user_id=user.pk) | shared, listing=listing)
-    return list(views.select_related("user", "firm").order_by("name", "pk")[:MOST_SHOWN])
+    return list(views.select_related("user", "firm").order_by("name", "pk")[:MOST_VIEWS])
