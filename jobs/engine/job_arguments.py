@@ -14,7 +14,7 @@ from django.db.models import Model
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from interfaces.moments import YEARS, is_in_range
 from interfaces.plain_json import is_text
-from jobs.engine.owner import MOST_ID, look_up_users, user_exists
+from jobs.engine.owner import MOST_ID, exists, look_up
 from jobs.errors import LONGEST_WAIT_SECONDS, ArgumentsInvalid, Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.payload_validator import text_faults
@@ -49,7 +49,7 @@ def user_id(declared: JobType, user: Any) -> Any:
         fault = Fault("user", "not_stored", "is not stored yet: save the user first")
         raise PayloadInvalid(declared.name, [fault])
     # An id may be any number.
-    if key is not None and not is_stored(user) and not user_exists(key):
+    if key is not None and not is_stored(user) and not exists("user", key):
         raise PayloadInvalid(declared.name, [Fault("user", "unknown", f"no user has the id {key}")])
     return key
 
@@ -86,7 +86,7 @@ def look_up_named_users(specs: Iterable[EnqueueSpec]) -> None:
     # The key of a visitor who did not sign in.
     named.discard(None)
     if named:
-        look_up_users(named)
+        look_up("user", named)
 
 
 def argument_faults(job: NewJob) -> list[Fault]:

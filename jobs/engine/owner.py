@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from django.contrib.auth import get_user_model
 from django.db import router
@@ -24,8 +24,10 @@ START_SECONDS = 10.0
 MOST_KNOWN = 10_000
 MOST_ID = 2**63 - 1
 
+Kind = Literal["firm", "user"]
+
 # When the firm or user was seen last, by the monotonic clock.
-_seen: dict[tuple[str, Any], float] = {}
+_seen: dict[tuple[Kind, Any], float] = {}
 
 
 def only_firm_id() -> int | None:
@@ -47,8 +49,8 @@ def look_up_owners(claims: Iterable[Claim]) -> None:
     """
     firms = {claim.firm_id for claim in claims}
     users = {claim.user_id for claim in claims if claim.user_id is not None}
-    _look_up("firm", firms)
-    _look_up("user", users)
+    look_up("firm", firms)
+    look_up("user", users)
 
 
 def gone_owner(claim: Claim) -> str | None:
@@ -57,16 +59,11 @@ def gone_owner(claim: Claim) -> str | None:
     A firm or user that existed when the claim was handed to its thread, or within the second before
     that, counts as existing.
     """
-    if not _exists("firm", claim.firm_id):
+    if not exists("firm", claim.firm_id):
         return f"firm {claim.firm_id}"
-    if claim.user_id is not None and not _exists("user", claim.user_id):
+    if claim.user_id is not None and not exists("user", claim.user_id):
         return f"user {claim.user_id}"
     return None
-
-
-def firm_exists(firm_id: int) -> bool:
-    """Say whether there is such a firm, or was within the last seconds."""
-    return _exists("firm", firm_id)
 
 
 def firm_id_of(firm: object) -> int:
@@ -83,40 +80,27 @@ def firm_id_of(firm: object) -> int:
     # A caller that has the row has read it from the database. An id may be any number, even one
     # that SQLite cannot take as a parameter.
     if firm_id is None or (
-        isinstance(firm, int) and not (0 < firm_id <= MOST_ID and firm_exists(firm_id))
+        isinstance(firm, int) and not (0 < firm_id <= MOST_ID and exists("firm", firm_id))
     ):
         raise ArgumentsInvalid([Fault("firm", "unknown", f"no firm has the id {firm_id}")])
     return firm_id
 
 
-def user_exists(user_id: Any) -> bool:
-    """Say whether there is such a user, or was within the last seconds."""
-    return _exists("user", user_id)
-
-
-def look_up_users(user_ids: set[Any]) -> None:
-    """Look up users, all at once: then `user_exists` needs no query for those there are."""
-    _look_up("user", user_ids)
-
-
-def forget_owners() -> None:
-    """Ask the database again for every firm and user."""
-    _seen.clear()
-
-
-def _exists(kind: str, key: Any) -> bool:
+def exists(kind: Kind, key: Any) -> bool:
+    """Say whether there is such a firm or user, or was within the last seconds."""
     if _is_known(kind, key, START_SECONDS):
         return True
-    _look_up(kind, {key})
+    look_up(kind, {key})
     return _is_known(kind, key, START_SECONDS)
 
 
-def _is_known(kind: str, key: Any, seconds: float) -> bool:
+def _is_known(kind: Kind, key: Any, seconds: float) -> bool:
     seen = _seen.get((kind, key))
     return seen is not None and time.monotonic() - seen < seconds
 
 
-def _look_up(kind: str, keys: set[Any]) -> None:
+def look_up(kind: Kind, keys: set[Any]) -> None:
+    """Look up firms or users, all at once: then `exists` needs no query for those there are."""
     asked = [key for key in keys if not _is_known(kind, key, KNOWN_SECONDS)]
     if not asked:
         return

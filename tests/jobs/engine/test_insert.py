@@ -19,9 +19,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils.functional import SimpleLazyObject
 
 from interfaces.correlation import correlation
-from jobs.engine import insert
+from jobs.engine import insert, owner
 from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
-from jobs.engine.owner import firm_exists, forget_owners, user_exists
 from jobs.errors import PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
 from jobs.queue import EnqueueSpec, aenqueue, enqueue, enqueue_batch, enqueue_many
@@ -256,7 +255,7 @@ def test_an_impossible_argument_is_refused_by_name(firm, arguments, field, code)
 @pytest.mark.parametrize("store", [enqueue_many, enqueue_batch])
 def test_users_named_by_their_ids_are_looked_up_at_once(firm, store):
     users = [UserFactory(username=f"user{n}") for n in range(5)]
-    forget_owners()
+    owner._seen.clear()
     with CaptureQueriesContext(connection) as asked:
         store([EnqueueSpec("test.work", user=str(user.pk)) for user in users], firm=firm)
     assert sum('FROM "auth_user"' in query["sql"] for query in asked.captured_queries) == 1
@@ -444,7 +443,7 @@ class Replicas:
 @pytest.mark.req("J-11", "A-01")
 def test_who_exists_is_asked_of_the_primary(firm, settings):
     user = UserFactory(username="ada")
-    forget_owners()
+    owner._seen.clear()
     settings.DATABASE_ROUTERS = [f"{__name__}.Replicas"]
-    assert user_exists(user.pk)
-    assert firm_exists(firm.pk)
+    assert owner.exists("user", user.pk)
+    assert owner.exists("firm", firm.pk)

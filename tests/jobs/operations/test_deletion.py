@@ -57,7 +57,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("T-04")]
 
 @pytest.fixture(autouse=True)
 def no_owner_is_remembered() -> None:
-    owner.forget_owners()
+    owner._seen.clear()
 
 
 def rows_of(firm_id: int) -> dict[str, int]:
