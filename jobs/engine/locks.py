@@ -32,33 +32,24 @@ def take_slot(
     firm_id: int,
     lock_key: str,
     holder_id: str,
-    *,
-    slot: int = 0,
-    ttl_seconds: float | None = None,
+    ttl_seconds: float,
 ) -> bool:
-    """Take the slot, if it is free or its lock has expired, with a new lock `lock_id`.
+    """Take the key's first slot, if it is free or its lock has expired, with a new lock `lock_id`.
 
-    Without `ttl_seconds` the new lock never expires. Joins the caller's `in_transaction`.
+    Joins the caller's `in_transaction`.
     """
     dialect = dialects.current()
     now = dialect.now_sql()
-    expires_at = "NULL" if ttl_seconds is None else dialect.after_sql(now, "%s")
     taken = fetch(
         f"""
         INSERT INTO jobs_concurrencylock
             (id, firm_id, lock_key, slot, holder_id, acquired_at, expires_at, fencing_token)
-        SELECT %s, %s, %s, %s, %s, {now}, {expires_at}, {dialect.next_token_sql()} WHERE true
+        SELECT %s, %s, %s, 0, %s, {now}, {dialect.after_sql(now, "%s")},
+            {dialect.next_token_sql()} WHERE true
         {_REPLACE_EXPIRED.format(now=now)}
         RETURNING id
         """,
-        [
-            dialect.value(Column.UUID, lock_id),
-            firm_id,
-            lock_key,
-            slot,
-            holder_id,
-            *([] if ttl_seconds is None else [ttl_seconds]),
-        ],
+        [dialect.value(Column.UUID, lock_id), firm_id, lock_key, holder_id, ttl_seconds],
     )
     return bool(taken)
 

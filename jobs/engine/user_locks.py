@@ -51,7 +51,7 @@ def acquire_lock(
     holder = holder_id or f"user:{lock_id}"
 
     def acquire() -> ConcurrencyLock | None:
-        if not take_slot(lock_id, firm_id, key, holder, ttl_seconds=ttl_seconds):
+        if not take_slot(lock_id, firm_id, key, holder, ttl_seconds):
             return None
         locks = ConcurrencyLock.objects.unscoped("the lock just taken")
         lock: ConcurrencyLock = locks.get(pk=lock_id)
