@@ -97,9 +97,9 @@ def _insert_alone(jobs: Sequence[NewJob], database: BaseDatabaseWrapper) -> bool
     rows, params = rows_sql(jobs)
     category = _category_to_notify(jobs)
     if category is not None:
-        rows, params = f"{notify_sql('notified')}, {rows}", [_announcement(jobs), *params]
+        rows, params = f"{notify_sql()}, {rows}", [_announcement(jobs), *params]
     begun = time.monotonic()
-    rows = f"{dialect.rls_bypass_sql('bypass')}, {rows}"
+    rows = f"{dialect.rls_bypass_sql()}, {rows}"
     single = len(jobs) == 1
     sql = insert_sql(rows, dialect.now_sql(), keyed=keyed, single=single)
     answer = run_alone(sql, params, database=database, fixed=single)
@@ -155,7 +155,7 @@ def insert_keyless(jobs: Sequence[NewJob]) -> None:
     """Store one batch of jobs without idempotency keys in the transaction; PostgreSQL only."""
     dialect = dialects.current()
     rows, params = rows_sql(jobs)
-    rows = f"{dialect.rls_bypass_sql('bypass')}, {rows}"
+    rows = f"{dialect.rls_bypass_sql()}, {rows}"
     single = len(jobs) == 1
     sql = insert_sql(rows, dialect.now_sql(), keyed=False, single=single, ends_bypass=True)
     run_bypassing(sql, params)

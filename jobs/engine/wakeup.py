@@ -95,12 +95,12 @@ def wake(categories: Iterable[str]) -> None:
                 cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, category])
 
 
-def notify_sql(alias: str) -> str:
+def notify_sql() -> str:
     """Return a table of one row for a FROM clause, with the text to send as its parameter.
 
     On PostgreSQL it notifies the workers of other processes once its statement is committed.
     """
-    return f"(SELECT pg_notify('{CHANNEL}', %s::text) OFFSET 0) AS {alias}"
+    return f"(SELECT pg_notify('{CHANNEL}', %s::text) OFFSET 0) AS notified"
 
 
 def notify_is_due(category: str, *, ahead: float = 0.0) -> bool:

@@ -237,7 +237,7 @@ class Dialect(ABC):
         """
 
     @abstractmethod
-    def rls_bypass_sql(self, alias: str) -> str:
+    def rls_bypass_sql(self) -> str:
         """Return a table of one row for a FROM clause: its statement sees the rows of every firm."""
 
     @abstractmethod

@@ -253,9 +253,9 @@ class PostgresDialect(Dialect):
         answers = ", ".join([f"EXISTS ({firms})", *columns])
         return f"SELECT {answers}", params
 
-    def rls_bypass_sql(self, alias: str) -> str:
+    def rls_bypass_sql(self) -> str:
         """Set the bypass; OFFSET 0 keeps conditions from being evaluated before it."""
-        return f"(SELECT set_config('{ENGINE_SETTING}', 'on', true) OFFSET 0) AS {alias}"
+        return f"(SELECT set_config('{ENGINE_SETTING}', 'on', true) OFFSET 0) AS bypass"
 
     def then_end_rls_bypass_sql(self, writing: str) -> str:
         """Count the rows first: the bypass cannot end before the last is written."""

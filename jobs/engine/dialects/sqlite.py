@@ -226,9 +226,9 @@ class SqliteDialect(Dialect):
         """Return nothing: lanes are scanned one statement at a time."""
         return None
 
-    def rls_bypass_sql(self, alias: str) -> str:
+    def rls_bypass_sql(self) -> str:
         """Return any row: SQLite has no row level security."""
-        return f"(SELECT 1) AS {alias}"
+        return "(SELECT 1) AS bypass"
 
     def then_end_rls_bypass_sql(self, writing: str) -> str:
         """Return the statement: SQLite has no row level security."""
