@@ -79,12 +79,7 @@ def capped_sql(job: str) -> str:
     return _firm(job, f"{LIMITED_FIRM} AND f.running_cap IS NOT NULL")
 
 
-def capped_firm_sql(firm: str) -> str:
-    """Return the condition that a firm (alias of a row with firm_id) has a cap."""
-    return f"({_ANY_LIMITED_FIRM} AND {capped_sql(firm)})"
-
-
-def blocked_firm_sql(firm: str) -> str:
+def _blocked_firm(firm: str) -> str:
     """Return the condition that no job of a firm (alias of a row with firm_id) may start.
 
     `may_run_sql` is false for all jobs of such a firm; this condition spares the scan of them.
@@ -188,6 +183,6 @@ def _claim_filter(
         params=tuple(params),
         categories=categories,
         job_types=job_types,
-        blocked=blocked_firm_sql("firm"),
-        capped=capped_firm_sql("firm"),
+        blocked=_blocked_firm("firm"),
+        capped=f"({_ANY_LIMITED_FIRM} AND {capped_sql('firm')})",
     )

@@ -176,7 +176,7 @@ def _missing_workers() -> list[UUID]:
     return [dialect.read_uuid(row[0]) for row in rows]
 
 
-def _mark_dead(asked_at: datetime | None = None) -> int:
+def _mark_dead(asked_at: datetime | None) -> int:
     dialect = dialects.current()
     now = dialect.now_sql()
     in_time = "1 = 1"
