@@ -52,7 +52,6 @@ class JobsConfig(AppConfig):
         post_migrate.connect(spell_conditions, sender=self)
         on_declaration(add_calls)
         if _has_tasks():
-            from jobs.tasks_backend import task_handler  # noqa: F401 - declares its job type
             from jobs.tasks_backend.calls import send_task_signals
             from jobs.tasks_backend.types import TaskTypes
 

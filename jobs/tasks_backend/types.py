@@ -1,6 +1,7 @@
-"""The job type of each task: named by the path of its function, in the task's queue.
+"""The job types of tasks: one that calls any task, and one for each task.
 
-A call that `using(queue_name=…)` sends to another queue has the type `path@queue`.
+A task's own type is named by the path of its function, in the task's queue. A call that
+`using(queue_name=…)` sends to another queue has the type `path@queue`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from django.conf import settings
 from django.utils.module_loading import autodiscover_modules, import_string
 
 from jobs import registry
-from jobs.registry import JobType
+from jobs.execution.context import JobContext
+from jobs.registry import JobType, job
 from jobs.registry.declaration import MAX_TYPE_NAME_LENGTH
 from jobs.retry import RetryPolicy
 from jobs.states import Category
@@ -149,3 +151,14 @@ def _is_derived(path: str) -> bool:
 
 def _backends() -> dict[str, Any]:
     return getattr(settings, "TASKS", {})
+
+
+@job(
+    TASK_JOB_TYPE,
+    category=Category.ORCHESTRATION,
+    payload=TaskPayload,
+    retry=RetryPolicy(max_attempts=DEFAULT_MAX_ATTEMPTS),
+)
+def django_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
+    """Call a function of `django.tasks` that its payload names."""
+    return run_task(payload, ctx)
