@@ -19,6 +19,7 @@ from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.models import Schedule
 from jobs.models.ids import FIRST_ID
 from jobs.states import LIVE, RunOutcome, Status
 
@@ -72,16 +73,13 @@ class _OpenRun(NamedTuple):
 
 
 def record_run(
-    firm_id: int,
-    schedule_id: UUID,
-    job_type: str,
-    correlation_id: str,
-    *,
+    schedule: Schedule,
     slot: datetime | None,
+    correlation_id: str,
     jobs: RunJobs | None,
     error: str = "",
 ) -> None:
-    """Store a run of a schedule; `jobs` is None if it was skipped.
+    """Store a run of the schedule; `jobs` is None if it was skipped.
 
     Must run in the transaction that enqueued its jobs.
     """
@@ -103,10 +101,10 @@ def record_run(
         """,
         [
             dialect.value(Column.UUID, uuid7()),
-            firm_id,
-            dialect.value(Column.UUID, schedule_id),
+            schedule.firm_id,
+            dialect.value(Column.UUID, schedule.pk),
             dialect.value(Column.TIME, slot),
-            job_type,
+            schedule.job_type,
             correlation_id,
             jobs.count,
             dialect.value(Column.UUID, jobs.first),

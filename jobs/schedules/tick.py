@@ -166,7 +166,7 @@ def enqueue_run(
                 ]
             )
             created.add(results)
-    _record(schedule, slot, correlation_id, created)
+    record_run(schedule, slot, correlation_id, created)
     return created.count
 
 
@@ -186,7 +186,7 @@ def _run(schedule: Schedule, now: datetime) -> SlotResult | None:
     late = (now - slot).total_seconds()
     if schedule.missed_runs == MissedRuns.SKIP and late > GRACE_SECONDS:
         advance(schedule, following, ran=False, error=None)
-        _record(schedule, slot, slot_key(schedule, slot), None)
+        record_run(schedule, slot, slot_key(schedule, slot), None)
         return SlotResult(str(schedule.pk), schedule.job_type, slot)
     jobs, error = _enqueue_slot(schedule, slot)
     if not advance(schedule, following, ran=not error, error=error):
@@ -224,26 +224,8 @@ def _enqueue_slot(schedule: Schedule, slot: datetime) -> tuple[int, str]:
         if isinstance(error, DatabaseError) and not transaction_survives(error):
             raise
         text = redact(f"{type(error).__name__}: {error}", MAX_ERROR_LENGTH)
-        _record(schedule, slot, key, RunJobs(), error=text)
+        record_run(schedule, slot, key, RunJobs(), error=text)
         return 0, text
-
-
-def _record(
-    schedule: Schedule,
-    slot: datetime | None,
-    correlation_id: str,
-    jobs: RunJobs | None,
-    error: str = "",
-) -> None:
-    record_run(
-        schedule.firm_id,
-        schedule.pk,
-        schedule.job_type,
-        correlation_id,
-        slot=slot,
-        jobs=jobs,
-        error=error,
-    )
 
 
 def _members(schedule: Schedule) -> Iterator[Member]:
