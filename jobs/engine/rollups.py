@@ -26,6 +26,7 @@ from jobs.states import Measure
 
 # A type that has not failed for this long counts as recovered.
 RECOVERED_SECONDS = 900
+BOUNDS = (*BUCKET_SECONDS, inf)
 
 
 class Measured(NamedTuple):
@@ -52,7 +53,7 @@ class Rollups:
         with self._lock:
             for firm_id, category, job_type, waited, ran, failed in measured:
                 for measure, seconds in ((Measure.WAIT.value, waited), (Measure.RUN.value, ran)):
-                    for bucket, number in _by_bucket(seconds):
+                    for bucket, number in by_bucket(seconds, BOUNDS):
                         self._attempts[firm_id, category, measure, bucket] += number
                 if failed:
                     self._failing.add((firm_id, job_type))
@@ -84,11 +85,11 @@ class Rollups:
         return stored
 
 
-def _by_bucket(seconds: Sequence[float]) -> Iterator[tuple[int, int]]:
-    """Yield each bucket that times fall into, and how many; its own bound is included."""
-    ordered = sorted(seconds)
+def by_bucket(amounts: Sequence[float], bounds: Iterable[float]) -> Iterator[tuple[int, int]]:
+    """Yield each bucket that amounts fall into, and how many; its upper bound is included."""
+    ordered = sorted(amounts)
     counted = 0
-    for bucket, bound in enumerate((*BUCKET_SECONDS, inf)):
+    for bucket, bound in enumerate(bounds):
         within = bisect_right(ordered, bound)
         if within > counted:
             yield bucket, within - counted

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
 from jobs import registry
+from jobs.engine.rollups import by_bucket
 from jobs.execution.telemetry import FinishedAttempts
 
 if TYPE_CHECKING:
@@ -57,14 +57,9 @@ class BatchHistogram(Histogram):
 
     def observe_many(self, amounts: Sequence[float]) -> None:
         """Add these observations."""
-        ordered = sorted(amounts)
-        counted = 0
-        for bound, bucket in zip(self._upper_bounds, self._buckets, strict=True):
-            within = bisect_right(ordered, bound)
-            if within > counted:
-                bucket.inc(within - counted)
-                counted = within
-        self._sum.inc(sum(ordered))
+        for bucket, number in by_bucket(amounts, self._upper_bounds):
+            self._buckets[bucket].inc(number)
+        self._sum.inc(sum(amounts))
 
 
 RUN_SECONDS = BatchHistogram(
