@@ -197,7 +197,7 @@ def followers(candidate: Candidate, wanted: int) -> Iterator[Candidate]:
                 candidate,
                 job_id=dialect.read_uuid(job_id),
                 priority=priority,
-                scheduled_at=dialect.read_time(scheduled_at),  # type: ignore[arg-type]  # never null
+                scheduled_at=dialect.read_time(scheduled_at),
                 limit_units=limit_units,
             )
             if follower.job_id != candidate.job_id:
@@ -255,7 +255,7 @@ def _candidate(row: tuple[Any, ...]) -> Candidate:
         group=WaitingGroup(*row[:4]),
         job_id=dialect.read_uuid(row[4]),
         priority=row[5],
-        scheduled_at=dialect.read_time(row[6]),  # type: ignore[arg-type]  # never null
+        scheduled_at=dialect.read_time(row[6]),
         limit_units=row[7],
         lock_limit=row[8],
         free_slots=row[9],

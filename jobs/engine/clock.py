@@ -20,9 +20,7 @@ def database_now() -> datetime:
     with connection.cursor() as cursor:
         # Django leaves doubled percent signs alone unless there are parameters.
         cursor.execute(f"SELECT {dialect.now_sql()}", [])
-        moment = dialect.read_time(cursor.fetchone()[0])
-    if moment is None:
-        raise RuntimeError("the database returned no time")
+        moment: datetime = dialect.read_time(cursor.fetchone()[0])
     return moment
 
 

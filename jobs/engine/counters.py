@@ -96,7 +96,7 @@ def _fold() -> int:
     minutes: Sums = {}
     hours: Sums = {}
     for firm_id, category, minute, *counters in deltas:
-        moment: Any = dialect.read_time(minute)
+        moment = dialect.read_time(minute)
         for sums, start in ((minutes, moment), (hours, moment.replace(minute=0))):
             key = firm_id, category, start
             known = sums.get(key)

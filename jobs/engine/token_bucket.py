@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
-from typing import Any
 
 from uuid_utils.compat import uuid7
 
@@ -101,7 +100,7 @@ def lock_buckets(rates: Mapping[BucketKey, Rate]) -> dict[BucketKey, Bucket]:
         room = rate.burst - max(granted, about_to_start[key])
         tokens = max(min(refilled, room), 0.0)
         waited = -MOST_LOCK_WAIT_SECONDS < elapsed < 0
-        refilled_at: Any = dialect.read_time(stored_at if waited else read_at)
+        refilled_at = dialect.read_time(stored_at if waited else read_at)
         buckets[key] = Bucket(key, rate, tokens, about_to_start[key], refilled_at, tokens)
     return buckets
 
@@ -181,7 +180,7 @@ def next_tokens(
         key = BucketKey(*names)
         rate = rates[key]
         missing = rate.units(limit_units) - tokens
-        refilled_at: Any = dialect.read_time(stored_at)
+        refilled_at = dialect.read_time(stored_at)
         next_at = refilled_at + rate.time_for(missing) if missing > 0 else None
         answers.append((key, rate, next_at))
     return sorted(answers, key=itemgetter(0))

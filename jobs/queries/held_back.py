@@ -157,8 +157,6 @@ def _read(firm_ids: frozenset[int] | None) -> LimitsInForce:
         [],
     )
     now = dialect.read_time(moment)
-    if now is None:
-        raise RuntimeError("the database returned no time")
     own = Q(firm_id__isnull=False) if firm_ids is None else Q(firm_id__in=firm_ids)
     pauses = Pause.objects.unscoped(why).filter(Q(until__isnull=True) | Q(until__gt=now))
     pauses = pauses.filter(own | Q(everywhere=True)).select_related("firm")

@@ -143,8 +143,8 @@ class Dialect(ABC):
         """Return a fetched id as `uuid.UUID`."""
 
     @abstractmethod
-    def read_time(self, value: Any) -> datetime | None:
-        """Return a fetched time as an aware datetime."""
+    def read_time(self, value: Any) -> Any:
+        """Return a fetched time as an aware datetime, NULL as None."""
 
     @abstractmethod
     def next_token_sql(self, rows: int = 1, number: str = "1") -> str:

@@ -138,9 +138,9 @@ class PostgresDialect(Dialect):
         """Return the id: psycopg parses it."""
         return value
 
-    def read_time(self, value: Any) -> datetime | None:
+    def read_time(self, value: Any) -> Any:
         """Return the time: psycopg parses it, in the connection's zone (UTC)."""
-        return value  # type: ignore[no-any-return]  # psycopg's rows are untyped
+        return value
 
     def is_set_sql(self, column: str) -> str:
         """Ask whether it is NULL."""

@@ -109,7 +109,7 @@ class SqliteDialect(Dialect):
         """Parse the 32 hex digits."""
         return None if value is None else UUID(int=int(value, 16))
 
-    def read_time(self, value: Any) -> datetime | None:
+    def read_time(self, value: Any) -> Any:
         """Parse the stored text, which is UTC; plain columns come parsed, without a zone."""
         if value is None:
             return None

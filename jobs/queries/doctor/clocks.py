@@ -28,8 +28,7 @@ def check() -> Iterator[Finding]:
     asked = datetime.now(UTC)
     ((moment,),) = fetch(f"SELECT {dialect.live_now_sql()}")
     answered = datetime.now(UTC)
-    database = dialect.read_time(moment) or answered
-    skew = (database - (asked + (answered - asked) / 2)).total_seconds()
+    skew = (dialect.read_time(moment) - (asked + (answered - asked) / 2)).total_seconds()
     what = "This machine's clock and the database's agree."
     if abs(skew) >= NOTICE_SECONDS:
         direction = "ahead of" if skew > 0 else "behind"
