@@ -11,32 +11,20 @@ from django.contrib.admin.views.main import PAGE_VAR
 from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
 
-from interfaces.admin.operations import OperationForm, TextAnswer, Variant
+from interfaces.admin.operations import OperationForm, OptionalReasonForm, Variant
 from interfaces.moments import is_in_range
 from jobs.operations.bulk import MOST_CANARIES, MOST_PER_SECOND
 from jobs.states import PRIORITY_CHOICES, BulkOperation
 
 
-class BulkForm(OperationForm):
-    """An optional reason."""
-
-    reason = TextAnswer(required=False, help_text="Kept in the audit log.")
-
-
-class BulkReasonForm(BulkForm):
-    """A reason that must be given."""
-
-    reason = TextAnswer(help_text="Kept in the audit log.")
-
-
-class BulkPriorityForm(BulkForm):
+class BulkPriorityForm(OptionalReasonForm):
     """The priority to set."""
 
     priority = forms.TypedChoiceField(coerce=int, choices=PRIORITY_CHOICES)
     field_order = ("priority", "reason")
 
 
-class RestartForm(BulkForm):
+class RestartForm(OptionalReasonForm):
     """How fast jobs go back to the queue, and whether some go first."""
 
     canary_size = forms.IntegerField(
@@ -68,7 +56,7 @@ class BulkAction:
     icon: str
     variant: Variant = "default"
     effect: str
-    form: type[BulkForm] = BulkForm
+    form: type[OperationForm] = OptionalReasonForm
     role: str = "operator"
 
     @property

@@ -28,7 +28,7 @@ from jobs.admin.base import (
     pretty_json,
 )
 from jobs.admin.bulk import BulkOperationsAdmin
-from jobs.admin.bulk_actions import BulkAction, BulkReasonForm, RestartForm
+from jobs.admin.bulk_actions import BulkAction, RestartForm
 from jobs.admin.filters import (
     CategoryFilter,
     DeadUserFilter,
@@ -186,7 +186,7 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
             label="Discard",
             icon="delete",
             variant="danger",
-            form=BulkReasonForm,
+            form=ReasonForm,
             effect="The jobs become failed and run again only if somebody retries them.",
         ),
     )
