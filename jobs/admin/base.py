@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -20,7 +21,7 @@ from interfaces.admin.base import clipped, column
 from interfaces.moments import iso
 from jobs import registry
 from jobs.engine.clock import database_now
-from jobs.engine.redaction import Redactor, redact_secrets, redact_values
+from jobs.engine.redaction import Redactor, canonical_json, redact_secrets, redact_values
 from jobs.queries.durations import since_in_words
 from tenants.admin.base import access_in
 from tenants.models import Firm, Role
@@ -125,6 +126,11 @@ def payload_mask(request: HttpRequest, firm_id: int) -> Redactor:
 def pretty_json(value: object, mask: Redactor = redact_secrets) -> str:
     """Return JSON data, masked and indented."""
     return json.dumps(mask(value), ensure_ascii=False, indent=2, default=str)
+
+
+def digest(shown: object) -> str:
+    """Return a digest of what a form shows, by which its answer tells whether that has changed."""
+    return hashlib.blake2b(canonical_json(shown).encode(), digest_size=16).hexdigest()
 
 
 def type_choices() -> list[tuple[str, str]]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from django import forms
 from django.http import HttpRequest
 
 from interfaces.admin.operations import OptionalReasonForm, TimeAnswer
-from jobs.admin.base import exact
+from jobs.admin.base import digest, exact
 from jobs.admin.operations import QueueOperation
 from jobs.admin.payload_field import JobChangesForm
-from jobs.engine.redaction import canonical_json
 from jobs.models import JobQueue
 from jobs.operations.edit import edit
 from jobs.states import Status
@@ -40,7 +37,7 @@ def _not_editable(job: JobQueue) -> str:
 def _seen(job: JobQueue) -> str:
     """Return a digest of what the form shows."""
     shown = [job.status, job.priority, exact(job.scheduled_at), job.payload]
-    return hashlib.blake2b(canonical_json(shown).encode(), digest_size=16).hexdigest()
+    return digest(shown)
 
 
 EDIT = QueueOperation(

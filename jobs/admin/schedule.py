@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from django import forms
@@ -18,6 +17,7 @@ from jobs.admin.base import (
     Fact,
     age,
     age_column,
+    digest,
     exact,
     payload_mask,
     pretty_json,
@@ -26,7 +26,6 @@ from jobs.admin.base import (
 from jobs.admin.operations import QueueOperation
 from jobs.admin.payload_field import PayloadField
 from jobs.admin.schedule_run import latest_runs
-from jobs.engine.redaction import canonical_json
 from jobs.models import Schedule
 from jobs.operations import schedules
 from jobs.queries.serializers.schedules import next_runs, timetable_in_words
@@ -130,7 +129,7 @@ def _change(row: Schedule, *, payload: dict[str, Any] | None, **answers: Any) ->
 
 def _seen_timetable(row: Schedule) -> str:
     """Return a digest of what the form shows; not of the whole row, which each run changes."""
-    return hashlib.blake2b(canonical_json(_timetable(row)).encode(), digest_size=16).hexdigest()
+    return digest(_timetable(row))
 
 
 def _not_runnable(row: Schedule) -> str:
