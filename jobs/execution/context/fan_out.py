@@ -49,10 +49,8 @@ def fan_out(
     """Return the results of the step `name`; run it if it has not run yet."""
     stored = find_step(claim, name)
     if stored is None:
-        results = _store(claim, name, specs, then)
-    else:
-        results = [EnqueueResult(UUID(job_id), created=created) for job_id, created in stored[0]]
-    return results
+        return _store(claim, name, specs, then)
+    return [EnqueueResult(UUID(job_id), created=created) for job_id, created in stored[0]]
 
 
 def _store(
