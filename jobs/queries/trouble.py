@@ -40,7 +40,6 @@ class FailingNow:
 
     job_type: str
     since: datetime
-    last_failed_at: datetime
     # The id, job and error of the latest failed attempt.
     latest: UUID
     job_id: UUID
@@ -88,7 +87,7 @@ def failing_now(now: datetime) -> Failing:
         if found is None:
             # Attempts are read newest first, so this is the type's latest.
             found = types[job_type] = FailingNow(
-                job_type, ended_at, ended_at, attempt_id, job_id, error_class
+                job_type, ended_at, attempt_id, job_id, error_class
             )
         found.since = min(found.since, ended_at)
         found.recent += now - ended_at <= RECENT
