@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import getdoc
 from itertools import groupby
 from operator import attrgetter
@@ -109,16 +110,11 @@ NEW_JOB = QueueOperation(
 
 
 def _operation_for(declared: JobType) -> QueueOperation:
-    return QueueOperation(
-        name=NEW_JOB.name,
+    return replace(
+        NEW_JOB,
         label=f"Enqueue {declared.name}",
-        icon="add",
-        variant="primary",
-        role=Role.DEVELOPER,
         form=type("TypedNewJobForm", (NewJobForm,), {"declared": declared}),
         effect=_summary(declared) or "The payload is checked against the schema of its type.",
-        perform=enqueue,
-        report=str,
     )
 
 
