@@ -74,7 +74,11 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
     ) -> dict[str, tuple[Callable[..., HttpResponse], str, str]]:
         """Offer what the user may do in at least one firm."""
         return {
-            action.name: (partial(_ask, action=action), action.name, f"{action.label} selected")
+            action.name: (
+                partial(type(self).ask_about, action=action),
+                action.name,
+                f"{action.label} selected",
+            )
             for action in self.bulk_actions
             if access_in(request).firms(Role(action.role)) != []
         }
@@ -91,10 +95,13 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             return self._refused_page(request, refusal)
 
     def ask_about(
-        self, request: HttpRequest, action: BulkAction, ids: Sequence[UUID]
+        self, request: HttpRequest, rows: QuerySet[Any], *, action: BulkAction
     ) -> HttpResponse:
-        """Show the page for rows selected by hand in the list."""
-        return self._bulk_page(request, action, ids, request.META.get("QUERY_STRING", ""))
+        """Show the page for the selected rows; for all that match, at an address of its own."""
+        listing = request.META.get("QUERY_STRING", "")
+        if request.POST.get("select_across") == "1":
+            return HttpResponseRedirect(self._sent_to(action, [], listing))
+        return self._bulk_page(request, action, list(rows.values_list("pk", flat=True)), listing)
 
     def _asked_again(self, request: HttpRequest, action: BulkAction) -> HttpResponse:
         """Show the page for all rows that its address names, but not if some had been selected."""
@@ -264,17 +271,6 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
 
     def _list_address(self, listing: str) -> str:
         return self.address("changelist") + (f"?{listing}" if listing else "")
-
-
-def _ask(
-    admin: BulkOperationsAdmin, request: HttpRequest, rows: QuerySet[Any], *, action: BulkAction
-) -> HttpResponse:
-    """Show the page for the selected rows; for all that match, at an address of its own."""
-    listing = request.META.get("QUERY_STRING", "")
-    if request.POST.get("select_across") == "1":
-        address = admin.address(f"bulk_{action.name}")
-        return HttpResponseRedirect(f"{address}?{listing}" if listing else address)
-    return admin.ask_about(request, action, list(rows.values_list("pk", flat=True)))
 
 
 def _add_faults(form: forms.Form, error: ArgumentsInvalid) -> None:
