@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -195,11 +194,9 @@ class GmailSimulator:
             self._store, topic, endpoint, audience=audience, service_account=service_account
         )
 
-    def deliver_pushes(
-        self, *, copies: int = 1, order: random.Random | None = None, lose: bool = False
-    ) -> list[int]:
-        """Push what waits, repeated, shuffled or dropped on demand, and return the statuses."""
-        return push.deliver(self._store, copies=copies, order=order, lose=lose)
+    def deliver_pushes(self, *, copies: int = 1, lose: bool = False) -> list[int]:
+        """Push what waits, repeated or dropped on demand, and return the statuses."""
+        return push.deliver(self._store, copies=copies, lose=lose)
 
     def waiting_pushes(self) -> list[tuple[str, int]]:
         """Return address and history id of each notification that was not acknowledged."""

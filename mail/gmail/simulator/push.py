@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import random
 import secrets
 import sqlite3
 import time
@@ -61,22 +60,17 @@ def subscribe(
         )
 
 
-def deliver(
-    store: Store, *, copies: int = 1, order: random.Random | None = None, lose: bool = False
-) -> list[int]:
+def deliver(store: Store, *, copies: int = 1, lose: bool = False) -> list[int]:
     """Push the waiting messages, oldest first, and return the statuses; refused ones keep waiting.
 
-    `copies` repeats each message; `order` shuffles them all. With `lose` they are dropped instead.
+    `copies` repeats each message. With `lose` they are dropped instead.
     """
     rows = waiting(store)
     if lose:
         _acknowledge(store, [row["pk"] for row in rows])
         return []
-    pushes = [row for row in rows for _ in range(copies)]
-    if order is not None:
-        order.shuffle(pushes)
     statuses = []
-    for row in pushes:
+    for row in [row for row in rows for _ in range(copies)]:
         statuses.append(_push(store, row))
         if 200 <= statuses[-1] < 300:
             _acknowledge(store, [row["pk"]])

@@ -96,16 +96,6 @@ def undo_hint(
     }
 
 
-def irreversible_hint(action_type: ActionType, why: str) -> dict[str, Any]:
-    """Return the hint of an action that nothing takes back."""
-    return {
-        "action": action_type.value,
-        "inverse_action": "none",
-        "irreversible": True,
-        "why": why,
-    }
-
-
 def changed_labels(hint: dict[str, Any]) -> LabelChange:
     """Return the labels that an action changed, from its undo hint."""
     if "changed" in hint:

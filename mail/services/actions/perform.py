@@ -24,7 +24,7 @@ from mail.services.actions.gmail_state import (
     left_to_do,
     read_state,
 )
-from mail.services.actions.label_changes import change_of, irreversible_hint
+from mail.services.actions.label_changes import change_of
 from mail.services.actions.snooze import perform_snooze
 from mail.services.actions.types import (
     LABEL_CHANGES,
@@ -166,6 +166,11 @@ def _delete_for_good(
     if state.history_id is not None:
         with attempt(action):
             gmail.delete_message(action.message.gmail_message_id)
-    hint = irreversible_hint(ActionType.DELETE, DELETED_FOR_GOOD)
+    hint = {
+        "action": ActionType.DELETE.value,
+        "inverse_action": "none",
+        "irreversible": True,
+        "why": DELETED_FOR_GOOD,
+    }
     complete_action(account, action, [], state.cursor, possible, hint)
     return {"action_id": str(action.pk), "changed": True}

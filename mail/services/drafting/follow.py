@@ -36,10 +36,10 @@ from mail.services.actions.label_changes import changed_labels
 from mail.services.deciding.requests import enqueue_order
 from mail.services.drafting.requests import (
     OBEYED,
-    enqueue_cleanup,
     enqueue_done,
     enqueue_manual_draft,
     enqueue_rework,
+    enqueue_sent_check,
     enqueue_take_back,
     enqueue_unstored,
     enqueue_withdrawal,
@@ -210,7 +210,7 @@ def follow_drafts(account: MailAccount, gmail_message_ids: Collection[str]) -> N
         account=account, status=DraftStatus.READY, gmail_message_id__in=list(gmail_message_ids)
     )
     for thread_id in drafts.values_list("thread_id", flat=True):
-        enqueue_cleanup(account.pk, thread_id, "check_sent")
+        enqueue_sent_check(account.pk, thread_id)
 
 
 def follow_deletions(messages: Collection[Message]) -> None:
@@ -232,4 +232,4 @@ def follow_all_drafts(account: MailAccount) -> None:
     """
     drafts = Draft.objects.filter(account=account, status=DraftStatus.READY)
     for thread_id in drafts.values_list("thread_id", flat=True):
-        enqueue_cleanup(account.pk, thread_id, "check_sent")
+        enqueue_sent_check(account.pk, thread_id)

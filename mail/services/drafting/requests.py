@@ -43,9 +43,9 @@ def enqueue_rework(thread: MailThread) -> EnqueueResult:
     return enqueue("rework", payload, priority=Priority.HIGH)
 
 
-def enqueue_cleanup(account_id: UUID, thread_id: UUID, action: CleanupAction) -> EnqueueResult:
-    """Have a thread's draft or labels cleaned up by this action. Must run in the firm's scope."""
-    payload = {"account_id": account_id, "thread_id": thread_id, "action": action}
+def enqueue_sent_check(account_id: UUID, thread_id: UUID) -> EnqueueResult:
+    """Have checked whether the thread's draft was sent. Must run in the firm's scope."""
+    payload = {"account_id": account_id, "thread_id": thread_id, "action": "check_sent"}
     return enqueue("cleanup", payload, priority=Priority.NORMAL)
 
 

@@ -35,16 +35,14 @@ def readable(user_id: Any, prefix: str = "") -> Q:
     )
 
 
-def own_or_granted(user_id: Any, prefix: str = "") -> Q:
+def own_or_granted(user_id: Any) -> Q:
     """Return the condition that the mailbox is the user's, or granted to them for good.
 
     It is narrower than `readable`: a mailbox that the whole firm may read, or that was opened by
     break-glass, is not a person's own. Must run in a scope, because grants are read.
     """
     granted = _in_force(user_id).filter(kind=GrantKind.GRANTED)
-    return Q(**{f"{prefix}owner_id": user_id}) | Q(
-        **{f"{prefix}pk__in": list(granted.values_list("account_id", flat=True))}
-    )
+    return Q(owner_id=user_id) | Q(pk__in=list(granted.values_list("account_id", flat=True)))
 
 
 def may_read(user_id: Any, account: MailAccount) -> bool:

@@ -66,9 +66,7 @@ def _is_plain(text: str) -> bool:
     return not re.search(r"[\x00-\x08\x0a-\x1f\x7f\u2028\u2029]", text) and "@" in text
 
 
-def reply_content(
-    message: Message, *, text: str, html_text: str = "", cc: Addresses = (), bcc: Addresses = ()
-) -> Content:
+def reply_content(message: Message, *, text: str, html_text: str = "") -> Content:
     """Return the answer to a message: to its Reply-To, else its sender; in its thread."""
     headers = stored_headers(message)
     known = [*parse_message_ids(headers.get("References")), message.message_id]
@@ -76,8 +74,6 @@ def reply_content(
     return Content(
         kind=OutboundKind.REPLY,
         to=answered_addresses(message),
-        cc=read_addresses(cc),
-        bcc=read_addresses(bcc),
         subject=_prefixed("Re: ", _REPLY_PREFIX, message.subject),
         text=text,
         html=html_text,

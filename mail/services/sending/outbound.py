@@ -49,14 +49,12 @@ def request_reply(
     *,
     text: str,
     html: str = "",
-    cc: Addresses = (),
-    bcc: Addresses = (),
     action: Action | None = None,
     automatic: bool = False,
     needs_approval: bool = False,
 ) -> OutboundMessage:
     """Store an answer to the message and enqueue its job; see `request_outbound`."""
-    content = reply_content(message, text=text, html_text=html, cc=cc, bcc=bcc)
+    content = reply_content(message, text=text, html_text=html)
     return request_outbound(
         message.account, content, action=action, automatic=automatic, needs_approval=needs_approval
     )

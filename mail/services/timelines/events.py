@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from interfaces.correlation import current_correlation_id
-from mail.models import EventType, MailAccount, MailEvent, MailThread, Message
+from mail.models import EventType, MailAccount, MailEvent, Message
 
 # Details that only readers of the mailbox may see, because its labels reveal much.
 LABEL_CHANGES = ("labels_added", "labels_removed")
@@ -16,19 +16,14 @@ def record_event(
     event_type: EventType,
     account: MailAccount,
     *,
-    thread: MailThread | None = None,
     message: Message | None = None,
     detail: dict[str, Any] | None = None,
 ) -> None:
-    """Add an event in the scope's transaction; `detail` holds no mail text.
-
-    The thread defaults to the message's.
-    """
-    thread_id = message.thread_id if thread is None and message is not None else None
+    """Add an event in the scope's transaction; `detail` holds no mail text."""
     MailEvent.objects.create(
         firm_id=account.firm_id,
         account_id=account.pk,
-        thread_id=thread.pk if thread is not None else thread_id,
+        thread_id=message.thread_id if message is not None else None,
         message_id=message.pk if message is not None else None,
         event_type=event_type,
         detail=detail or {},
