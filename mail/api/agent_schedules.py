@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from interfaces.api.schema import operation
 from interfaces.api.serializers import FlagField, TextField
 from jobs.api.query import choice
+from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, refusal, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.scoped import ScopedView
@@ -62,14 +63,9 @@ class _Settings(TimetableSettings):
     enabled = FlagField(required=False)
 
 
-class CreateAgentScheduleBody(_Settings):
+class CreateAgentScheduleBody(_Settings, FirmBody):
     """A new schedule."""
 
-    firm = TextField(
-        required=False,
-        max_length=50,
-        help_text="The firm's slug; required if the caller belongs to several.",
-    )
     name = TextField(max_length=MAX_NAME_LENGTH)
     account_id = serializers.UUIDField()
     profile = TextField(max_length=MAX_PROFILE_LENGTH, help_text=_PROFILE)

@@ -14,7 +14,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from interfaces.api.schema import operation
-from interfaces.api.serializers import StrictSerializer, TextField
+from interfaces.api.serializers import TextField
+from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import TimestampField
 from mail.api.base import MailView
@@ -59,14 +60,9 @@ class DataRequestSerializer(serializers.Serializer[Any]):
         return sum(count for count in counts.values() if isinstance(count, int))
 
 
-class CreateDataRequestBody(StrictSerializer):
+class CreateDataRequestBody(FirmBody):
     """The export or erasure to ask for."""
 
-    firm = TextField(
-        required=False,
-        max_length=50,
-        help_text="The firm's slug; required if the caller belongs to several.",
-    )
     kind = serializers.ChoiceField(RequestKind.choices)
     subject = TextField(
         default="",

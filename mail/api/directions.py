@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation
 from interfaces.api.serializers import FlagField, StrictSerializer, TextField
+from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.scoped import ScopedSettings, ScopedView
@@ -55,14 +56,9 @@ class _DirectionSettings(ScopedSettings):
     enabled = FlagField(required=False)
 
 
-class CreateDirectionBody(_DirectionSettings):
+class CreateDirectionBody(_DirectionSettings, FirmBody):
     """A new direction."""
 
-    firm = TextField(
-        required=False,
-        max_length=50,
-        help_text="The firm's slug; required if the caller belongs to several.",
-    )
     text = TextField(max_length=MAX_DIRECTION_LENGTH)
 
 

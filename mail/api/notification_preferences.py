@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation
 from interfaces.api.serializers import FlagField, StrictSerializer, TextField
+from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, show_operation
 from jobs.models.notifications import MAX_TARGET_LENGTH
 from jobs.queries.serializers.fields import TimestampField
@@ -93,14 +94,9 @@ class _Settings(StrictSerializer):
     )
 
 
-class CreatePreferenceBody(_Settings):
+class CreatePreferenceBody(_Settings, FirmBody):
     """The caller's preferences."""
 
-    firm = TextField(
-        required=False,
-        max_length=50,
-        help_text="The firm's slug; required if the caller belongs to several.",
-    )
     time_zone = TextField(max_length=MAX_ZONE_LENGTH, help_text=_ZONE)
 
 

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from interfaces.api.schema import operation
 from interfaces.api.serializers import StrictSerializer, TextField
 from jobs.api.query import FirmPageQuery, choice
+from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import TimestampField
 from mail.api.base import MailView
@@ -67,14 +68,9 @@ class _Settings(TimetableSettings):
     body = TextField(max_length=MAX_BODY_LENGTH, required=False, allow_blank=True)
 
 
-class CreateReminderBody(_Settings):
+class CreateReminderBody(_Settings, FirmBody):
     """A new reminder."""
 
-    firm = TextField(
-        required=False,
-        max_length=50,
-        help_text="The firm's slug; required if the caller belongs to several.",
-    )
     title = TextField(max_length=MAX_TITLE_LENGTH)
 
 

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation
 from interfaces.api.serializers import FlagField, StrictSerializer, TextField, WholeNumberField
+from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, row_operation, show_operation
 from jobs.queries.lists import Page
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
@@ -81,14 +82,9 @@ class _Settings(StrictSerializer):
     enabled = FlagField(required=False)
 
 
-class CreateRoutingRuleBody(_Settings):
+class CreateRoutingRuleBody(_Settings, FirmBody):
     """A new routing rule."""
 
-    firm = TextField(
-        required=False,
-        max_length=50,
-        help_text="The firm's slug; required if the caller belongs to several.",
-    )
     name = TextField(max_length=MAX_NAME_LENGTH)
     match = serializers.DictField(help_text=_MATCH)
 

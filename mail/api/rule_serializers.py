@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from interfaces.api.serializers import TextField, WholeNumberField
+from jobs.api.requests import FirmBody
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.scoped import ScopedSettings
 from mail.api.serializers import CATEGORIES, SwitchBody
@@ -104,14 +105,9 @@ class _RuleSettings(ScopedSettings):
         return category or ""
 
 
-class CreateRuleBody(_RuleSettings):
+class CreateRuleBody(_RuleSettings, FirmBody):
     """A new rule."""
 
-    firm = TextField(
-        required=False,
-        max_length=50,
-        help_text="The firm's slug; required if the caller belongs to several.",
-    )
     name = TextField(max_length=MAX_NAME_LENGTH)
     conditions = serializers.DictField(
         help_text='A group {"op", "children"}, or a leaf {"type", …}.'
