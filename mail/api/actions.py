@@ -16,7 +16,7 @@ from interfaces.api.schema import operation
 from jobs.api.query import FirmPageQuery
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.base import MailView
+from mail.api.base import FirmRowSerializer, MailView
 from mail.api.serializers import SwitchBody
 from mail.models import Action, ActionLink, ActionStatus, ActionType, Relation
 from mail.services.actions.actions import irreversible_reason
@@ -26,11 +26,9 @@ from tenants.models import Role
 from tenants.scope import firm_scope
 
 
-class ActionSerializer(serializers.Serializer[Any]):
+class ActionSerializer(FirmRowSerializer):
     """An action: what was asked for, how far it got, and whether it can be undone."""
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     message_id = serializers.UUIDField()
     decision_id = serializers.UUIDField(

@@ -18,6 +18,7 @@ from jobs.api.query import choice
 from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, refusal, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.base import FirmRowSerializer
 from mail.api.scoped import ScopedView
 from mail.api.serializers import SwitchBody
 from mail.api.timetables import TimetableSerializer, TimetableSettings
@@ -33,11 +34,9 @@ _PROMPT = "What the agent is asked each time."
 _PROFILE = "The name of the agent's profile."
 
 
-class AgentScheduleSerializer(TimetableSerializer):
+class AgentScheduleSerializer(TimetableSerializer, FirmRowSerializer):
     """A timetable by which an agent works in a mailbox."""
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     name = serializers.CharField()
     account_id = serializers.UUIDField()
     profile = serializers.CharField(source="profile.name", help_text=_PROFILE)

@@ -19,7 +19,7 @@ from interfaces.api.schema import operation
 from jobs.api.query import FirmPageQuery, choice
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.base import MailView
+from mail.api.base import FirmRowSerializer, MailView
 from mail.api.content import FOR_READERS
 from mail.api.serializers import SwitchBody
 from mail.models import Approval, ApprovalStatus
@@ -48,11 +48,9 @@ class ApprovedContentSerializer(serializers.Serializer[Any]):
     )
 
 
-class ApprovalSerializer(serializers.Serializer[Any]):
+class ApprovalSerializer(FirmRowSerializer):
     """A question to a person, and the decision. Only readers of the mailbox see its quotes."""
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     message_id = serializers.UUIDField(allow_null=True)
     action_id = serializers.UUIDField(allow_null=True)

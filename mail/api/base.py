@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Any
 
+from rest_framework import serializers
 from rest_framework.response import Response
 
 from interfaces.api.problems import Fault, Refusal
 from jobs.api.views import QueueView
 from mail.errors import FaultyInput, MailError
+
+
+class FirmRowSerializer(serializers.Serializer[Any]):
+    """A row of a firm."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
 
 
 class MailView(QueueView):

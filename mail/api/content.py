@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 from django.db.models import Case, QuerySet, When
 from rest_framework import serializers
 
-from mail.api.base import MailView
+from mail.api.base import FirmRowSerializer, MailView
 from mail.services.mailboxes.content_access import readable
 
 FOR_READERS = "Null unless the caller may read the mailbox."
 
 
-class ContentSerializer(serializers.Serializer[Any]):
+class ContentSerializer(FirmRowSerializer):
     """A row of a mailbox's mail; its `content` fields are null for callers who may not read it."""
 
     content: ClassVar[tuple[str, ...]] = ()

@@ -18,7 +18,7 @@ from interfaces.api.serializers import TextField
 from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import TimestampField
-from mail.api.base import MailView
+from mail.api.base import FirmRowSerializer, MailView
 from mail.api.serializers import MAX_REASON_LENGTH
 from mail.models import MAX_ADDRESS_LENGTH, DataRequest, RequestKind, RequestStatus
 from mail.services.exports.requests import open_zip, request_data, zip_name
@@ -34,11 +34,9 @@ class ZipRenderer(JSONRenderer):
     format = "zip"
 
 
-class DataRequestSerializer(serializers.Serializer[Any]):
+class DataRequestSerializer(FirmRowSerializer):
     """A data request, without the person it is about."""
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     kind = serializers.ChoiceField(RequestKind.choices)
     status = serializers.ChoiceField(RequestStatus.choices)
     about_firm = serializers.CharField(

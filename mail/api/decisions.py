@@ -26,8 +26,6 @@ class DecisionRowSerializer(ContentSerializer):
 
     content: ClassVar[tuple[str, ...]] = ("rationale",)
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     thread_id = serializers.UUIDField()
     message_id = serializers.UUIDField()

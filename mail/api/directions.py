@@ -17,6 +17,7 @@ from interfaces.api.serializers import FlagField, StrictSerializer, TextField
 from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.base import FirmRowSerializer
 from mail.api.scoped import ScopedSettings, ScopedView
 from mail.api.serializers import SwitchBody
 from mail.models import MAX_DIRECTION_LENGTH, Direction, DirectionKind, Scope
@@ -24,11 +25,9 @@ from mail.services.rules import directions
 from tenants.models import Role
 
 
-class DirectionSerializer(serializers.Serializer[Any]):
+class DirectionSerializer(FirmRowSerializer):
     """A direction, or a rule for the model."""
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField(
         allow_null=True, help_text="Null: the direction applies to every mailbox."
     )

@@ -21,8 +21,6 @@ class DocumentRowSerializer(ContentSerializer):
 
     content: ClassVar[tuple[str, ...]] = ("filename", "malware", "sha256")
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     message_id = serializers.UUIDField()
     part_id = serializers.CharField(

@@ -35,8 +35,6 @@ class DraftRowSerializer(ContentSerializer):
 
     content: ClassVar[tuple[str, ...]] = ("subject", "to")
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     thread_id = serializers.UUIDField()
     message_id = serializers.UUIDField(help_text="The message that the draft answers.")

@@ -36,8 +36,6 @@ class MessageRowSerializer(ContentSerializer):
 
     content: ClassVar[tuple[str, ...]] = ("subject", "snippet", "labels")
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     thread_id = serializers.UUIDField()
     gmail_message_id = serializers.CharField()

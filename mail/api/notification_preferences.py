@@ -18,7 +18,7 @@ from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, show_operation
 from jobs.models.notifications import MAX_TARGET_LENGTH
 from jobs.queries.serializers.fields import TimestampField
-from mail.api.base import MailView
+from mail.api.base import FirmRowSerializer, MailView
 from mail.api.serializers import SwitchBody
 from mail.models import NotificationPreference
 from mail.models.recurring import MAX_ZONE_LENGTH
@@ -52,11 +52,9 @@ class TimeOfDayField(serializers.TimeField):
         return super().to_internal_value(value)
 
 
-class PreferenceSerializer(serializers.Serializer[Any]):
+class PreferenceSerializer(FirmRowSerializer):
     """How a person wants to be notified."""
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     user = serializers.CharField(source="user.username", help_text="Who is notified.")
     time_zone = serializers.CharField(help_text=_ZONE)
     quiet_from = TimeOfDayField(_FROM)

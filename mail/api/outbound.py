@@ -29,8 +29,6 @@ class OutboundRowSerializer(ContentSerializer):
 
     content: ClassVar[tuple[str, ...]] = ("subject", "to", "cc", "bcc")
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     message_id = serializers.UUIDField(
         allow_null=True, help_text="The message that this one answers or forwards."

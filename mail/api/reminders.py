@@ -31,13 +31,11 @@ _PRIVATE = "Null unless the reminder is the caller's."
 _WHO = "Needs the role admin, unless the reminder is the caller's."
 
 
-class ReminderSerializer(ContentSerializer, TimetableSerializer):
+class ReminderSerializer(TimetableSerializer, ContentSerializer):
     """A reminder."""
 
     content: ClassVar[tuple[str, ...]] = ("title", "body")
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     user = serializers.CharField(source="user.username", help_text="Who is reminded.")
     message_id = serializers.UUIDField(
         allow_null=True,

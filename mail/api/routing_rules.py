@@ -18,7 +18,7 @@ from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, row_operation, show_operation
 from jobs.queries.lists import Page
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.base import MailView
+from mail.api.base import FirmRowSerializer, MailView
 from mail.api.serializers import SwitchBody
 from mail.models import Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
@@ -34,11 +34,9 @@ _MATCH = (
 )
 
 
-class RoutingRuleSerializer(serializers.Serializer[Any]):
+class RoutingRuleSerializer(FirmRowSerializer):
     """A routing rule."""
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField(
         allow_null=True, help_text="Null: the rule applies to every mailbox."
     )

@@ -9,6 +9,7 @@ from rest_framework import serializers
 from interfaces.api.serializers import TextField, WholeNumberField
 from jobs.api.requests import FirmBody
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.base import FirmRowSerializer
 from mail.api.scoped import ScopedSettings
 from mail.api.serializers import CATEGORIES, SwitchBody
 from mail.errors import ConditionsInvalid
@@ -27,11 +28,9 @@ class RuleActionSerializer(serializers.Serializer[Any]):
     parameters = serializers.DictField(help_text='{"label": …} for the label actions; else {}.')
 
 
-class RuleSerializer(serializers.Serializer[Any]):
+class RuleSerializer(FirmRowSerializer):
     """A rule: its scope and conditions, and what follows for messages that match."""
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField(
         allow_null=True, help_text="Null: the rule applies to every mailbox."
     )

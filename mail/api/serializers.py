@@ -9,6 +9,7 @@ from rest_framework import serializers
 from interfaces.api.serializers import FlagField, StrictSerializer, TextField, WholeNumberField
 from jobs.api.query import FirmPageQuery
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.base import FirmRowSerializer
 from mail.llm.base import Category
 from mail.models import Connection, Mode, SyncStatus
 from mail.services.reminders.follow_ups import MAX_DAYS as MAX_FOLLOW_UP_DAYS
@@ -18,11 +19,9 @@ MAX_KEEP_DAYS = 3650
 CATEGORIES = [str(category) for category in Category]
 
 
-class AccountSerializer(serializers.Serializer[Any]):
+class AccountSerializer(FirmRowSerializer):
     """A mailbox: its connection, what Mailroom may do in it, and how far it has been read."""
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     address = serializers.CharField()
     display_name = NullableTextField()
     owner = NullableTextField(
@@ -115,11 +114,9 @@ class SyncBody(SwitchBody):
     full = FlagField(default=False, help_text="Also scan the mail of the last days.")
 
 
-class LabelSerializer(serializers.Serializer[Any]):
+class LabelSerializer(FirmRowSerializer):
     """A label of a mailbox."""
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     gmail_label_id = serializers.CharField()
     name = serializers.CharField(help_text="The label's name in Gmail.")

@@ -25,8 +25,6 @@ class ThreadRowSerializer(ContentSerializer):
 
     content: ClassVar[tuple[str, ...]] = ("subject",)
 
-    id = serializers.UUIDField()
-    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField()
     gmail_thread_id = serializers.CharField()
     subject = serializers.CharField(
