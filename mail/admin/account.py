@@ -136,7 +136,17 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
     follow_ups = column("Follow-up reminders", _follow_ups)
     attachments = column("Attachments", attachments_text)
     notifications = column("Notifications", _notifications)
-    other_addresses = column("Aliases", lambda account: ", ".join(account.aliases) or "-")
+    other_addresses = column("Aliases", lambda row: ", ".join(row.aliases) or "-")
+    link = column(
+        "Connection",
+        lambda row: (row.connection, row.get_connection_display()),
+        label=CONNECTION_LABELS,
+    )
+    state = column(
+        "Sync",
+        lambda row: (row.sync_status, row.get_sync_status_display()),
+        label=SYNC_STATUS_LABELS,
+    )
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
         """Compare roles; some operations are only for the owner, or for a role that stands in."""
@@ -176,19 +186,9 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
                 raise PermissionDenied
             return briefing_page(request, account).render()
 
-    @display(description="Connection", label=CONNECTION_LABELS)
-    def link(self, account: MailAccount) -> tuple[str, str]:
-        """Return the mailbox's connection."""
-        return account.connection, account.get_connection_display()
-
     @display(description="Mode")
     def may_do(self, account: MailAccount) -> str:
         """Return the mailbox's mode, or how it is paused."""
         if account.paused_by:
             return account.get_paused_by_display()
         return account.get_mode_display()
-
-    @display(description="Sync", label=SYNC_STATUS_LABELS)
-    def state(self, account: MailAccount) -> tuple[str, str]:
-        """Return the state of the mailbox's sync."""
-        return account.sync_status, account.get_sync_status_display()

@@ -21,10 +21,8 @@ from mail.admin.base import (
     action_link,
     decision_link,
     if_readable,
-    job_link,
     json_block,
-    message_link,
-    subject_line,
+    status_column,
 )
 from mail.admin.filters import ActionStatusFilter, ActionTypeFilter, CreatedFilter
 from mail.models import Action, ActionType, MailLabel
@@ -101,6 +99,10 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
     undone_by = column("Undone by", _undone_by)
     made = age_column("Asked for", "created_at")
     done = age_column("Executed", "executed_at")
+    state = status_column(ACTION_STATUS_LABELS)
+    reason = column("Because of", lambda row: decision_link(row.decision))
+    before = column("Before", lambda row: if_readable(row, json_block(row.pre_image)))
+    undo = column("Undo hint", lambda row: if_readable(row, json_block(row.undo_hint)))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Annotate each action with the name of its label, as `label_name`."""
@@ -124,38 +126,3 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
         label = action.parameters.get("label", "")
         name = action.label_name or label  # type: ignore[attr-defined]  # annotated
         return str(if_readable(action, name)) if label else ""
-
-    @display(description="Status", label=ACTION_STATUS_LABELS)
-    def state(self, action: Action) -> tuple[str, str]:
-        """Return the status."""
-        return action.status, action.get_status_display()
-
-    @display(description="Message")
-    def about(self, action: Action) -> str:
-        """Return the message's subject."""
-        return str(if_readable(action, subject_line(action.message.subject)))
-
-    @display(description="Message")
-    def on(self, action: Action) -> SafeString | str:
-        """Return a link to the message."""
-        return message_link(action.message, is_readable=action.is_readable)  # type: ignore[attr-defined]  # annotated
-
-    @display(description="Because of")
-    def reason(self, action: Action) -> SafeString | str:
-        """Return a link to the decision that led to the action."""
-        return decision_link(action.decision)
-
-    @display(description="Before")
-    def before(self, action: Action) -> SafeString | str:
-        """Return the message's labels before the action."""
-        return if_readable(action, json_block(action.pre_image))
-
-    @display(description="Undo hint")
-    def undo(self, action: Action) -> SafeString | str:
-        """Return what the action changed, which its undo takes back."""
-        return if_readable(action, json_block(action.undo_hint))
-
-    @display(description="Job")
-    def job(self, action: Action) -> SafeString | str:
-        """Return a link to the job that executed it."""
-        return job_link(action.job_id)

@@ -21,8 +21,8 @@ from mail.admin.base import (
     PRIVATE,
     ContentAdmin,
     action_link,
-    message_link,
     outbound_link,
+    status_column,
 )
 from mail.admin.filters import ApprovalStatusFilter, CreatedFilter
 from mail.models import Approval, ApprovalStatus
@@ -122,10 +122,12 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
     readonly_fields = ("asked", "facts", "why", "on", "doing", "sending", "came_to")
     asked_at = age_column("Asked", "created_at")
     until = age_column("Ends", "expires_at")
-    why = column("Because", lambda approval: ", ".join(approval.reasons).replace("_", " ") or "-")
-    doing = column("Action", lambda approval: action_link(approval.action))
-    sending = column("Message to send", lambda approval: outbound_link(approval.outbound))
-    came_to = column("What became of it", lambda approval: approval.outcome or "-")
+    why = column("Because", lambda row: ", ".join(row.reasons).replace("_", " ") or "-")
+    doing = column("Action", lambda row: action_link(row.action))
+    sending = column("Message to send", lambda row: outbound_link(row.outbound))
+    came_to = column("What became of it", lambda row: row.outcome or "-")
+    asked = column("What", lambda row: row.subject)
+    state = status_column(APPROVAL_STATUS_LABELS)
 
     def lock_row(self, row: Any) -> Any:
         """Lock the mailbox's replies first, in the order of a decision."""
@@ -173,16 +175,6 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
             return HttpResponseRedirect(self.address("change", row.pk))
         return super().respond(request, operation, row, made)
 
-    @display(description="What")
-    def asked(self, approval: Approval) -> str:
-        """Return the name of what is asked."""
-        return approval.subject
-
-    @display(description="Status", label=APPROVAL_STATUS_LABELS)
-    def state(self, approval: Approval) -> tuple[str, str]:
-        """Return the status."""
-        return approval.status, approval.get_status_display()
-
     @display(description="Exactly")
     def facts(self, approval: Approval) -> SafeString | str:
         """Return what is asked in full, for readers of the mailbox."""
@@ -193,8 +185,3 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
             lines += [("File", name) for name in approval.outbound.filenames]
             lines += content_of(approval.outbound)
         return format_html_join("", '<div><span class="queue-muted">{}</span> {}</div>', lines)
-
-    @display(description="Message")
-    def on(self, approval: Approval) -> SafeString | str:
-        """Return a link to the message."""
-        return message_link(approval.message, is_readable=approval.is_readable)  # type: ignore[attr-defined]  # annotated

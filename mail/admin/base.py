@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from interfaces.admin.base import code_block
+from interfaces.admin.base import code_block, column
 from jobs.admin.base import job_url, link, pretty_json
 from mail.llm.base import Category
 from mail.models import (
@@ -65,10 +65,17 @@ CONNECTION_LABELS: dict[str, str] = {
     Connection.DISCONNECTED: "default",
 }
 SUBJECT_LENGTH = 80
+PRIVATE = "(private)"
 _READABLE = "readable_mailboxes"
 
 
-PRIVATE = "(private)"
+def status_column(labels: dict[str, str]) -> Any:
+    """Return the column with the rows' statuses, in the colours of `labels`."""
+    return column("Status", lambda row: (row.status, row.get_status_display()), label=labels)
+
+
+def _subject_of(row: Any) -> str:
+    return "-" if row.message is None else if_readable(row, subject_line(row.message.subject))
 
 
 class MailAdmin(TenantAdmin):
@@ -79,6 +86,12 @@ class MailAdmin(TenantAdmin):
 
 class ContentAdmin(MailAdmin):
     """Rows of a mailbox's mail: the firm sees that they exist, only readers see what they say."""
+
+    # Of those that have a subject, a message or a job.
+    line = column("Subject", lambda row: if_readable(row, subject_line(row.subject)))
+    about = column("Message", _subject_of)
+    on = column("Message", lambda row: message_link(row.message, is_readable=row.is_readable))
+    job = column("Job", lambda row: job_link(row.job_id))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Annotate the rows with whether the user may read them, as `is_readable`."""

@@ -12,7 +12,7 @@ from interfaces.admin.base import column
 from interfaces.admin.filters import field_filter
 from interfaces.admin.operations import Operation, OperationForm
 from jobs.admin.base import age_column
-from mail.admin.base import MailAdmin, job_link, json_block
+from mail.admin.base import MailAdmin, job_link, json_block, status_column
 from mail.admin.operation import MailOperation
 from mail.models import MAX_ADDRESS_LENGTH, DataRequest, RequestKind, RequestStatus
 from mail.services.exports.requests import open_zip, request_data, zip_name
@@ -100,9 +100,7 @@ class DataRequestAdmin(TenantOperationsAdmin, MailAdmin):
         "expires_at",
     )
     readonly_fields = ("about", "requested_by", "rows", "job")
-    state = column(
-        "Status", lambda row: (row.status, row.get_status_display()), label=STATUS_LABELS
-    )
+    state = status_column(STATUS_LABELS)
     about = column("About the firm", lambda row: row.about_firm)
     requested_by = column("Requested by", lambda row: row.requested_by_name)
     rows = column("Rows by table", lambda row: json_block(row.counts))

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.utils.safestring import SafeString
-from unfold.decorators import display
 
+from interfaces.admin.base import column
 from jobs.admin.base import age_column
 from mail.admin.base import (
     CATEGORY_LABELS,
     ContentAdmin,
     if_readable,
-    job_link,
     json_block,
-    message_link,
-    subject_line,
 )
 from mail.admin.filters import CategoryFilter, CreatedFilter, SourceFilter
 from mail.models import Decision
@@ -44,38 +40,12 @@ class DecisionAdmin(ContentAdmin):
     )
     readonly_fields = ("on", "certainty", "reasoning", "why", "job")
     made = age_column("Made", "created_at")
-
-    @display(description="Message")
-    def about(self, decision: Decision) -> str:
-        """Return the message's subject."""
-        return str(if_readable(decision, subject_line(decision.message.subject)))
-
-    @display(description="Message")
-    def on(self, decision: Decision) -> SafeString | str:
-        """Return a link to the message."""
-        return message_link(decision.message, is_readable=decision.is_readable)  # type: ignore[attr-defined]  # annotated
-
-    @display(description="Category", label=CATEGORY_LABELS)
-    def verdict(self, decision: Decision) -> tuple[str, str]:
-        """Return the category."""
-        return decision.category, decision.get_category_display()
-
-    @display(description="Confidence")
-    def certainty(self, decision: Decision) -> str:
-        """Return the confidence in percent, and whether it is too little for a label."""
-        return f"{decision.confidence:.0%}" + ("" if decision.labelled else ", not labelled")
-
-    @display(description="Rationale")
-    def reasoning(self, decision: Decision) -> str:
-        """Return the rationale, which may quote the mail."""
-        return str(if_readable(decision, decision.rationale))
-
-    @display(description="Explanations")
-    def why(self, decision: Decision) -> SafeString | str:
-        """Return the explanations."""
-        return json_block(if_readable(decision, decision.explanations))
-
-    @display(description="Job")
-    def job(self, decision: Decision) -> SafeString | str:
-        """Return a link to the job that decided."""
-        return job_link(decision.job_id)
+    verdict = column(
+        "Category", lambda row: (row.category, row.get_category_display()), label=CATEGORY_LABELS
+    )
+    certainty = column(
+        "Confidence",
+        lambda row: f"{row.confidence:.0%}" + ("" if row.labelled else ", not labelled"),
+    )
+    reasoning = column("Rationale", lambda row: if_readable(row, row.rationale))
+    why = column("Explanations", lambda row: json_block(if_readable(row, row.explanations)))

@@ -12,7 +12,12 @@ from unfold.decorators import display
 
 from interfaces.admin.base import code_block, column
 from jobs.admin.base import age_column
-from mail.admin.base import PRIVATE, ContentAdmin, if_readable, job_link, message_link
+from mail.admin.base import (
+    PRIVATE,
+    ContentAdmin,
+    if_readable,
+    status_column,
+)
 from mail.admin.filters import CreatedFilter, DocumentStatusFilter
 from mail.models import Document, DocumentStatus
 from mail.services.documents.stranded import why_not_read, with_job_status
@@ -46,35 +51,20 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
         "name", "on", "why", "scanned", "found", "declared_type", "hash", "body", "job",
     )  # fmt: skip
     made = age_column("Made", "created_at")
-    job = column("Job", lambda document: job_link(document.job_id))
-    declared_type = column("Declared type", lambda document: document.attachment.mime_type or "-")
-    scanned = column("Malware scan", lambda document: document.get_scan_display())
-    why = column("Why not read", lambda document: why_not_read(document)[1] or "-")
+    declared_type = column("Declared type", lambda row: row.attachment.mime_type or "-")
+    scanned = column("Malware scan", lambda row: row.get_scan_display())
+    why = column("Why not read", lambda row: why_not_read(row)[1] or "-")
+    name = column(
+        "Attachment", lambda row: if_readable(row, row.attachment.filename or "(no name)")
+    )
+    state = status_column(DOCUMENT_STATUS_LABELS)
+    found = column("Malware", lambda row: if_readable(row, row.malware or "-"))
+    hash = column("SHA-256", lambda row: if_readable(row, row.sha256 or "-"))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
         """Leave out the bytes, which no page needs."""
         rows: QuerySet[Document] = super().get_queryset(request)
         return with_job_status(rows).defer("content")
-
-    @display(description="Attachment")
-    def name(self, document: Document) -> str:
-        """Return the file's name."""
-        return str(if_readable(document, document.attachment.filename or "(no name)"))
-
-    @display(description="Status", label=DOCUMENT_STATUS_LABELS)
-    def state(self, document: Document) -> tuple[str, str]:
-        """Return the status."""
-        return document.status, document.get_status_display()
-
-    @display(description="Malware")
-    def found(self, document: Document) -> str:
-        """Return what the scanner found, for readers only, because it tells what the file is."""
-        return str(if_readable(document, document.malware or "-"))
-
-    @display(description="SHA-256")
-    def hash(self, document: Document) -> str:
-        """Return the hash, by which a known file can be recognized."""
-        return str(if_readable(document, document.sha256 or "-"))
 
     @display(description="Text")
     def body(self, document: Any) -> SafeString | str:
@@ -82,8 +72,3 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
         if not document.is_readable:
             return PRIVATE
         return code_block(document.text or "(no text)")
-
-    @display(description="Message")
-    def on(self, document: Any) -> SafeString | str:
-        """Return a link to the message with the attachment."""
-        return message_link(document.message, is_readable=document.is_readable)

@@ -18,9 +18,7 @@ from mail.admin.base import (
     PRIVATE,
     ContentAdmin,
     if_readable,
-    job_link,
-    message_link,
-    subject_line,
+    status_column,
 )
 from mail.admin.filters import CreatedFilter, DraftSourceFilter, DraftStatusFilter
 from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftStatus
@@ -107,7 +105,11 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
         "Edited in Gmail", lambda draft: "By the person" if draft.edited else "Not yet"
     )
     made = age_column("Made", "created_at")
-    job = column("Job", lambda draft: job_link(draft.job_id))
+    state = status_column(DRAFT_STATUS_LABELS)
+    body = column("Text", lambda row: _block(row, row.text))
+    asked = column(
+        "Instruction", lambda row: _block(row, row.instruction) if row.instruction else "-"
+    )
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
         """Let operators order a rework only if they may read the draft."""
@@ -115,16 +117,6 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
             readable = may_read(request.user.pk, row.account)
             return readable and super().may(request, operation, row)
         return super().may(request, operation, row)
-
-    @display(description="Subject")
-    def line(self, draft: Draft) -> str:
-        """Return the subject."""
-        return str(if_readable(draft, subject_line(draft.subject)))
-
-    @display(description="Status", label=DRAFT_STATUS_LABELS)
-    def state(self, draft: Draft) -> tuple[str, str]:
-        """Return the status."""
-        return draft.status, draft.get_status_display()
 
     @display(description="Written by")
     def by_whom(self, draft: Draft) -> str:
@@ -137,21 +129,6 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
         """Return the recipients."""
         to = ", ".join(str(one.get("address", "")) for one in draft.to)
         return str(if_readable(draft, to))
-
-    @display(description="Text")
-    def body(self, draft: Draft) -> SafeString | str:
-        """Return the text as it was written to Gmail."""
-        return _block(draft, draft.text)
-
-    @display(description="Instruction")
-    def asked(self, draft: Draft) -> SafeString | str:
-        """Return the person's order for this version."""
-        return _block(draft, draft.instruction) if draft.instruction else "-"
-
-    @display(description="Message")
-    def on(self, draft: Draft) -> SafeString | str:
-        """Return a link to the message that the draft answers."""
-        return message_link(draft.message, is_readable=draft.is_readable)  # type: ignore[attr-defined]  # annotated
 
 
 def _block(draft: Any, text: str) -> SafeString | str:

@@ -14,6 +14,7 @@ from django.template.defaultfilters import filesizeformat
 from django.urls import URLPattern, path, reverse
 from unfold.decorators import display
 
+from interfaces.admin.base import column
 from interfaces.admin.operations import Operation, OptionalReasonForm
 from jobs.admin.base import Fact, age_column, exact
 from mail.admin.account_operations import MailboxOperation
@@ -21,7 +22,6 @@ from mail.admin.base import (
     CATEGORY_LABELS,
     PRIVATE,
     ContentAdmin,
-    if_readable,
     subject_line,
 )
 from mail.admin.document import DOCUMENT_STATUS_LABELS
@@ -91,6 +91,11 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
     )
     ordering = ("-internal_date", "-id")
     received = age_column("Received", "internal_date")
+    sender = column(
+        "From",
+        lambda row: [row.sender_name or row.sender_address or "-", row.sender_address],
+        header=True,
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
         """Do not fetch the large columns for the list."""
@@ -155,16 +160,6 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
         if row is not None and row.account.owner_id == request.user.pk:
             return access_in(request).may(Role.VIEWER, row.firm_id)
         return super().may(request, operation, row)
-
-    @display(description="From", header=True)
-    def sender(self, message: Message) -> list[str]:
-        """Return name and address of the sender."""
-        return [message.sender_name or message.sender_address or "-", message.sender_address]
-
-    @display(description="Subject")
-    def line(self, message: Message) -> str:
-        """Return the subject."""
-        return str(if_readable(message, subject_line(message.subject)))
 
     @display(description="Thread", label=CATEGORY_LABELS)
     def category(self, message: Message) -> tuple[str, str]:

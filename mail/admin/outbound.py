@@ -19,9 +19,7 @@ from mail.admin.base import (
     ContentAdmin,
     action_link,
     if_readable,
-    job_link,
-    message_link,
-    subject_line,
+    status_column,
 )
 from mail.admin.filters import CreatedFilter, OutboundStatusFilter
 from mail.models import OutboundMessage, OutboundStatus
@@ -128,8 +126,11 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
     )  # fmt: skip
     made = age_column("Asked for", "created_at")
     gone = age_column("Sent", "sent_at")
-    doing = column("Action", lambda outbound: action_link(outbound.action))
-    job = column("Job", lambda outbound: job_link(outbound.job_id))
+    doing = column("Action", lambda row: action_link(row.action))
+    state = status_column(OUTBOUND_STATUS_LABELS)
+    as_whom = column("From", lambda row: str(row.sender.get("address", "-")))
+    everybody = column("To", lambda row: if_readable(row, ", ".join(row.recipients)))
+    files = column("Files", lambda row: if_readable(row, ", ".join(row.filenames) or "-"))
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
         """Let operators send a message again only if they may read it."""
@@ -144,26 +145,6 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
         lock_questions(row)
         return super().lock_row(row)
 
-    @display(description="Subject")
-    def line(self, outbound: OutboundMessage) -> str:
-        """Return the subject."""
-        return str(if_readable(outbound, subject_line(outbound.subject)))
-
-    @display(description="Status", label=OUTBOUND_STATUS_LABELS)
-    def state(self, outbound: OutboundMessage) -> tuple[str, str]:
-        """Return the status."""
-        return outbound.status, outbound.get_status_display()
-
-    @display(description="From")
-    def as_whom(self, outbound: OutboundMessage) -> str:
-        """Return the sender's address."""
-        return str(outbound.sender.get("address", "-"))
-
-    @display(description="To")
-    def everybody(self, outbound: OutboundMessage) -> str:
-        """Return all recipients."""
-        return str(if_readable(outbound, ", ".join(outbound.recipients)))
-
     @display(description="Text")
     def body(self, outbound: OutboundMessage) -> SafeString | str:
         """Return the text."""
@@ -171,13 +152,3 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
             return PRIVATE
         blocks = [(code_block(said),) for _, said in content_of(outbound)]
         return format_html_join("", "{}", blocks) or "-"
-
-    @display(description="Files")
-    def files(self, outbound: OutboundMessage) -> str:
-        """Return the names of the attachments."""
-        return str(if_readable(outbound, ", ".join(outbound.filenames) or "-"))
-
-    @display(description="Message")
-    def on(self, outbound: OutboundMessage) -> SafeString | str:
-        """Return a link to the message that it answers or forwards."""
-        return message_link(outbound.message, is_readable=outbound.is_readable)  # type: ignore[attr-defined]  # annotated

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from interfaces.admin.base import column
 from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import age, age_column
-from mail.admin.base import if_readable, message_link
+from mail.admin.base import if_readable, message_link, status_column
 from mail.admin.filters import ReminderStatusFilter
 from mail.admin.operation import MailOperation
 from mail.admin.personal import PersonalAdmin
@@ -153,9 +153,7 @@ class ReminderAdmin(PersonalAdmin):
         "Nobody answered",
         lambda row: message_link(row.message, is_readable=row.is_readable) if row.message else "-",
     )
-    state = column(
-        "Status", lambda row: (row.status, row.get_status_display()), label=STATUS_LABELS
-    )
+    state = status_column(STATUS_LABELS)
     repeats = column("Comes", timetable_text)
     due = column("Next", lambda row: age(row.due_at))
     delivered = age_column("Delivered", "delivered_at")

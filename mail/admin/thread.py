@@ -10,14 +10,14 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from interfaces.admin.base import column
 from jobs.admin.base import age_column, exact
 from mail.admin.base import (
     CATEGORY_LABELS,
     THREAD_STATUS_LABELS,
     ContentAdmin,
-    if_readable,
     message_link,
-    subject_line,
+    status_column,
 )
 from mail.admin.filters import LastMessageFilter, ThreadCategoryFilter, ThreadStatusFilter
 from mail.models import MailThread
@@ -49,25 +49,16 @@ class MailThreadAdmin(ContentAdmin):
     )
     readonly_fields = ("line", "messages")
     last = age_column("Last message", "last_message_at")
+    category = column(
+        "Category",
+        lambda row: (row.classification, row.get_classification_display() or "not classified"),
+        label=CATEGORY_LABELS,
+    )
+    state = status_column(THREAD_STATUS_LABELS)
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Use the subject as the page's subtitle."""
         return {**super().page_context(request, row), "subtitle": row.page_name}
-
-    @display(description="Subject")
-    def line(self, thread: MailThread) -> str:
-        """Return the subject."""
-        return str(if_readable(thread, subject_line(thread.subject)))
-
-    @display(description="Category", label=CATEGORY_LABELS)
-    def category(self, thread: MailThread) -> tuple[str, str]:
-        """Return the category."""
-        return thread.classification, thread.get_classification_display() or "not classified"
-
-    @display(description="Status", label=THREAD_STATUS_LABELS)
-    def state(self, thread: MailThread) -> tuple[str, str]:
-        """Return the status."""
-        return thread.status, thread.get_status_display()
 
     @display(description="Messages, newest first")
     def messages(self, thread: MailThread) -> SafeString | str:
