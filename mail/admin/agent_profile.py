@@ -19,7 +19,7 @@ from interfaces.admin.operations import (
 from jobs.admin.base import age_column
 from mail.admin.base import MailAdmin
 from mail.admin.filters import EnabledFilter
-from mail.admin.operation import MailOperation
+from mail.admin.operation import ChangeRow, DeleteRow, NewRow
 from mail.models import AgentProfile, Preprocessor
 from mail.models.agent import MAX_INSTRUCTIONS_LENGTH
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
@@ -106,10 +106,6 @@ def _create(*, firm: Firm, by: Any, **settings: Any) -> AgentProfile:
     return profiles.create_profile(firm.pk, by=by, **settings)
 
 
-def _seen(profile: AgentProfile) -> str:
-    return str(profile.changed_at)
-
-
 def _instructions(profile: AgentProfile) -> SafeString:
     return code_block(profile.instructions)
 
@@ -119,11 +115,8 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
     """What agents are told and may use."""
 
     list_operations = (
-        MailOperation(
-            name="new",
+        NewRow(
             label="New profile",
-            icon="add",
-            variant="primary",
             form=NewProfileForm,
             effect="Routing rules can hand messages to the profile by its name.",
             perform=_create,
@@ -131,26 +124,16 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
         ),
     )
     operations = (
-        MailOperation(
-            name="edit",
-            label="Change",
-            icon="edit",
+        ChangeRow(
             variant="primary",
             form=ChangeProfileForm,
             effect="The change applies from the next message on.",
-            seen=_seen,
             perform=profiles.change_profile,
             report=lambda profile: f"{profile.name} is changed.",
         ),
-        MailOperation(
-            name="remove",
-            label="Delete",
-            icon="delete",
-            variant="danger",
-            form=OptionalReasonForm,
+        DeleteRow(
             effect="The profile is deleted. Its runs stay. Jobs that hand messages to it from "
             "then on become dead letters.",
-            seen=_seen,
             perform=profiles.delete_profile,
             report=lambda profile: f"{profile.name} is deleted.",
         ),

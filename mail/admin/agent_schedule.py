@@ -15,7 +15,7 @@ from interfaces.admin.operations import OperationForm, OptionalReasonForm
 from jobs.admin.base import age, age_column
 from mail.admin.filters import EnabledFilter
 from mail.admin.mailbox_choice import MailboxChoice
-from mail.admin.operation import MailOperation
+from mail.admin.operation import ChangeRow, DeleteRow, NewRow
 from mail.admin.scoped import NewScopedForm, ScopedAdmin, may_make
 from mail.admin.timetable_form import TimetableFields, timetable_text
 from mail.models import AgentProfile, AgentSchedule
@@ -97,15 +97,8 @@ def _change(row: AgentSchedule, *, by: Any, **settings: Any) -> AgentSchedule:
     return schedules.change_agent_schedule(row, by=by, **settings)
 
 
-def _seen(row: AgentSchedule) -> str:
-    return str(row.changed_at)
-
-
-NEW = MailOperation(
-    name="new",
+NEW = NewRow(
     label="New agent schedule",
-    icon="add",
-    variant="primary",
     role=Role.VIEWER,
     form=NewAgentScheduleForm,
     effect="The agent works in the mailbox whenever the schedule is due. Its profile says what "
@@ -114,26 +107,16 @@ NEW = MailOperation(
     report=lambda row: f"{row.name} is stored.",
 )
 OPERATIONS = (
-    MailOperation(
-        name="edit",
-        label="Change",
-        icon="edit",
+    ChangeRow(
         variant="primary",
         form=ChangeAgentScheduleForm,
         effect="The change takes effect with the next run. A run that already waits in the queue "
         "uses the old settings, unless the mailbox is private.",
-        seen=_seen,
         perform=_change,
         report=lambda row: f"{row.name} is changed.",
     ),
-    MailOperation(
-        name="remove",
-        label="Delete",
-        icon="delete",
-        variant="danger",
-        form=OptionalReasonForm,
+    DeleteRow(
         effect="The schedule is deleted. Its runs stay. Runs that wait in the queue are canceled.",
-        seen=_seen,
         perform=schedules.delete_agent_schedule,
         report=lambda row: f"{row.name} is deleted.",
     ),

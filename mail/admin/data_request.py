@@ -13,7 +13,7 @@ from interfaces.admin.filters import field_filter
 from interfaces.admin.operations import Operation, OperationForm
 from jobs.admin.base import age_column
 from mail.admin.base import MailAdmin, job_link, json_block, status_column
-from mail.admin.operation import MailOperation
+from mail.admin.operation import MailOperation, NewRow
 from mail.models import MAX_ADDRESS_LENGTH, DataRequest, RequestKind, RequestStatus
 from mail.services.exports.requests import open_zip, request_data, zip_name
 from tenants.admin.base import TenantOperationsAdmin
@@ -53,11 +53,8 @@ def _why_no_zip(request: DataRequest) -> str:
     return "" if request.status == RequestStatus.READY else "There is no zip to download."
 
 
-NEW = MailOperation(
-    name="new",
+NEW = NewRow(
     label="New request",
-    icon="add",
-    variant="primary",
     form=NewRequestForm,
     effect="An export is a zip with everything, the mail of every mailbox included; it can be "
     "downloaded for a week. An erasure deletes all mail that mentions the person, and "

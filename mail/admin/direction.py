@@ -12,7 +12,7 @@ from interfaces.admin.base import clipped, column
 from interfaces.admin.operations import OptionalReasonForm, TextAnswer
 from jobs.admin.base import age_column
 from mail.admin.filters import EnabledFilter
-from mail.admin.operation import MailOperation
+from mail.admin.operation import ChangeRow, DeleteRow, NewRow
 from mail.admin.scoped import NewScopedForm, ScopedAdmin, ScopeFields, checked_move, may_make
 from mail.models import Direction, DirectionKind
 from mail.services.rules import directions
@@ -61,11 +61,8 @@ class DirectionAdmin(ScopedAdmin):
     """What people tell the model in their own words."""
 
     list_operations = (
-        MailOperation(
-            name="new",
+        NewRow(
             label="New direction",
-            icon="add",
-            variant="primary",
             role=Role.VIEWER,
             form=NewDirectionForm,
             effect="The language model gets this text with every message in its scope.",
@@ -74,24 +71,14 @@ class DirectionAdmin(ScopedAdmin):
         ),
     )
     operations = (
-        MailOperation(
-            name="edit",
-            label="Change",
-            icon="edit",
+        ChangeRow(
             form=ChangeDirectionForm,
             effect="The change applies from the next message on.",
-            seen=lambda direction: str(direction.changed_at),
             perform=checked_move(directions.change_direction),
             report=lambda direction: f"“{direction}” is changed.",
         ),
-        MailOperation(
-            name="remove",
-            label="Delete",
-            icon="delete",
-            variant="danger",
-            form=OptionalReasonForm,
+        DeleteRow(
             effect="The direction is deleted. Decisions already made with it stay.",
-            seen=lambda direction: str(direction.changed_at),
             perform=directions.delete_direction,
             report=lambda direction: f"“{direction}” is deleted.",
         ),

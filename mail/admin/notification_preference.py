@@ -14,7 +14,7 @@ from interfaces.admin.base import column
 from interfaces.admin.operations import OperationForm, OptionalReasonForm
 from jobs.admin.base import age_column, exact
 from jobs.models.notifications import MAX_TARGET_LENGTH
-from mail.admin.operation import MailOperation
+from mail.admin.operation import ChangeRow, MailOperation, NewRow
 from mail.admin.personal import PersonalAdmin
 from mail.admin.scoped import NewScopedForm
 from mail.models import NotificationPreference
@@ -106,11 +106,8 @@ def _seen(row: NotificationPreference) -> str:
     return str(row.changed_at)
 
 
-NEW = MailOperation(
-    name="new",
+NEW = NewRow(
     label="New preferences",
-    icon="add",
-    variant="primary",
     role=Role.VIEWER,
     form=NewPreferenceForm,
     effect="The settings apply to reminders and digests that are delivered to you from now on.",
@@ -118,15 +115,11 @@ NEW = MailOperation(
     report=lambda _: "Your preferences are stored.",
 )
 OPERATIONS = (
-    MailOperation(
-        name="edit",
-        label="Change",
-        icon="edit",
+    ChangeRow(
         variant="primary",
         form=ChangePreferenceForm,
         effect="The change applies to reminders and digests that are delivered from now on, "
         "including those that already wait.",
-        seen=_seen,
         perform=_change,
         report=lambda _: "Your preferences are changed.",
     ),

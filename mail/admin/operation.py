@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 from django.utils.text import capfirst
 
-from interfaces.admin.operations import Operation, OperationRefused
+from interfaces.admin.operations import (
+    Operation,
+    OperationForm,
+    OperationRefused,
+    OptionalReasonForm,
+    Variant,
+)
 from mail.errors import FaultyInput, MailError
 from tenants.models import Role
 
@@ -35,6 +42,41 @@ class MailOperation(Operation):
             raise OperationRefused(by_field=by_field, status=HTTPStatus.BAD_REQUEST) from error
         except MailError as error:
             raise OperationRefused(str(error)) from error
+
+
+def _changed_at(row: Any) -> str:
+    return str(row.changed_at)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRow(MailOperation):
+    """Stores a new row."""
+
+    name: str = "new"
+    icon: str = "add"
+    variant: Variant = "primary"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeRow(MailOperation):
+    """Changes a row that nobody has changed since its form was shown."""
+
+    name: str = "edit"
+    label: str = "Change"
+    icon: str = "edit"
+    seen: Callable[[Any], str] = _changed_at
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteRow(MailOperation):
+    """Deletes a row that nobody has changed since its form was shown."""
+
+    name: str = "remove"
+    label: str = "Delete"
+    icon: str = "delete"
+    variant: Variant = "danger"
+    form: type[OperationForm] = OptionalReasonForm
+    seen: Callable[[Any], str] = _changed_at
 
 
 def _sentence(part: str, message: str) -> str:

@@ -14,7 +14,7 @@ from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import age, age_column
 from mail.admin.base import if_readable, message_link, status_column
 from mail.admin.filters import ReminderStatusFilter
-from mail.admin.operation import MailOperation
+from mail.admin.operation import ChangeRow, DeleteRow, MailOperation, NewRow
 from mail.admin.personal import PersonalAdmin
 from mail.admin.scoped import NewScopedForm
 from mail.admin.timetable_form import TimetableFields, timetable_text
@@ -82,11 +82,8 @@ def _seen(row: Reminder) -> str:
     return str(row.changed_at)
 
 
-NEW = MailOperation(
-    name="new",
+NEW = NewRow(
     label="New reminder",
-    icon="add",
-    variant="primary",
     role=Role.VIEWER,
     form=NewReminderForm,
     effect="The reminder reaches you when it is due, as your notification preferences say.",
@@ -94,16 +91,12 @@ NEW = MailOperation(
     report=lambda row: f"“{row.title}” is stored.",
 )
 OPERATIONS = (
-    MailOperation(
-        name="edit",
-        label="Change",
-        icon="edit",
+    ChangeRow(
         variant="primary",
         form=ChangeReminderForm,
         effect="New dates replace the old ones. Deliveries of old dates that already wait in the "
         "queue are skipped.",
         obstacle=_has_ended,
-        seen=_seen,
         perform=reminders.change_reminder,
         report=lambda row: f"“{row.title}” is changed.",
     ),
@@ -118,14 +111,8 @@ OPERATIONS = (
         perform=reminders.cancel_reminder,
         report=lambda _: "The reminder is canceled.",
     ),
-    MailOperation(
-        name="remove",
-        label="Delete",
-        icon="delete",
-        variant="danger",
-        form=OptionalReasonForm,
+    DeleteRow(
         effect="The reminder is deleted. Deliveries that already wait in the queue are skipped.",
-        seen=_seen,
         perform=reminders.delete_reminder,
         report=lambda _: "The reminder is deleted.",
     ),

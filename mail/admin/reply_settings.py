@@ -15,7 +15,7 @@ from jobs.admin.base import age_column
 from mail.admin.base import json_block
 from mail.admin.filters import EnabledFilter
 from mail.admin.mailbox_choice import MailboxChoice
-from mail.admin.operation import MailOperation
+from mail.admin.operation import ChangeRow, DeleteRow, NewRow
 from mail.admin.scoped import NewScopedForm, ScopedAdmin, checked_move, may_make
 from mail.models import Contact, ReplySettings, ReplyStyle, ReplyTemplate
 from mail.models.account import MAX_ADDRESS_LENGTH
@@ -166,38 +166,24 @@ def _operations(form: type[_ReplyFields], what: str, effect: str) -> dict[str, A
     change_form = type(
         f"Change{form.__name__}", (OptionalReasonForm, form), {"field_order": (*names, "reason")}
     )
-    shared: dict[str, Any] = {"seen": lambda row: str(row.changed_at)}
-    new = MailOperation(
-        name="new",
+    new = NewRow(
         label=f"New {what}",
-        icon="add",
-        variant="primary",
         role=Role.VIEWER,
         form=new_form,
         effect=effect,
         perform=create,
         report=lambda row: f"“{row}” is stored.",
     )
-    edit = MailOperation(
-        name="edit",
-        label="Change",
-        icon="edit",
+    edit = ChangeRow(
         form=change_form,
         effect=effect,
         perform=checked_move(change_reply_row),
         report=lambda row: f"“{row}” is changed.",
-        **shared,
     )
-    remove = MailOperation(
-        name="remove",
-        label="Delete",
-        icon="delete",
-        variant="danger",
-        form=OptionalReasonForm,
+    remove = DeleteRow(
         effect="Drafts that were already made with it stay.",
         perform=delete_reply_row,
         report=lambda row: f"“{row}” is deleted.",
-        **shared,
     )
     return {"list_operations": (new,), "operations": (edit, remove)}
 

@@ -17,7 +17,7 @@ from jobs.admin.payload_field import PayloadField
 from mail.admin.base import MailAdmin
 from mail.admin.filters import EnabledFilter
 from mail.admin.mailbox_choice import MailboxChoice
-from mail.admin.operation import MailOperation
+from mail.admin.operation import ChangeRow, DeleteRow, NewRow
 from mail.models import Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.mailboxes.content_access import readable
@@ -99,21 +99,15 @@ def _seen(rule: RoutingRule) -> str:
     return str([getattr(rule, name) for name in routing_operations.SETTINGS])
 
 
-NEW = MailOperation(
-    name="new",
+NEW = NewRow(
     label="New routing rule",
-    icon="add",
-    variant="primary",
     form=NewRoutingForm,
     effect="The rule applies to mail that arrives from now on.",
     perform=_create,
     report=lambda rule: f"{rule.name} is stored.",
 )
 OPERATIONS = (
-    MailOperation(
-        name="edit",
-        label="Change",
-        icon="edit",
+    ChangeRow(
         variant="primary",
         form=ChangeRoutingForm,
         effect="The change applies from the next message on.",
@@ -121,12 +115,7 @@ OPERATIONS = (
         perform=routing_operations.change_routing_rule,
         report=lambda rule: f"{rule.name} is changed.",
     ),
-    MailOperation(
-        name="remove",
-        label="Delete",
-        icon="delete",
-        variant="danger",
-        form=OptionalReasonForm,
+    DeleteRow(
         effect="The rule is deleted. Messages that it has already routed stay where they are.",
         seen=_seen,
         perform=routing_operations.delete_routing_rule,

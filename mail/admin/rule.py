@@ -14,7 +14,7 @@ from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import age_column
 from mail.admin.base import message_link
 from mail.admin.filters import EnabledFilter, ProposedFilter
-from mail.admin.operation import MailOperation
+from mail.admin.operation import ChangeRow, DeleteRow, MailOperation, NewRow
 from mail.admin.rule_form import ChangeRuleForm, DaysForm, NewRuleForm, words_of
 from mail.admin.scoped import ScopedAdmin, checked_move, may_make
 from mail.errors import FaultyInput
@@ -43,11 +43,8 @@ def _tried(rule: Rule) -> str:
     return f"{rule.name} was tried: below is the newest mail that it would have matched."
 
 
-NEW = MailOperation(
-    name="new",
+NEW = NewRow(
     label="New rule",
-    icon="add",
-    variant="primary",
     role=Role.VIEWER,
     form=NewRuleForm,
     effect="The rule is stored. It does nothing until it has been tried and enabled.",
@@ -111,25 +108,15 @@ OPERATIONS = (
         perform=rule_operations.apply_to_old_mail,
         report=lambda rule: f"{rule.name} is being applied to old mail.",
     ),
-    MailOperation(
-        name="edit",
-        label="Change",
-        icon="edit",
+    ChangeRow(
         form=ChangeRuleForm,
         effect="If that changes what the rule does, the rule is disabled and has to be tried "
         "again.",
-        seen=lambda rule: str(rule.changed_at),
         perform=checked_move(rule_operations.change_rule),
         report=lambda rule: f"{rule.name} is changed.",
     ),
-    MailOperation(
-        name="remove",
-        label="Delete",
-        icon="delete",
-        variant="danger",
-        form=OptionalReasonForm,
+    DeleteRow(
         effect="The rule is deleted. What it has already decided and done stays.",
-        seen=lambda rule: str(rule.changed_at),
         perform=rule_operations.delete_rule,
         report=lambda rule: f"{rule.name} is deleted.",
     ),
