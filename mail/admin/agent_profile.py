@@ -90,11 +90,6 @@ class NewProfileForm(SingleFirmForm, ProfileForm):
     role = Role.ADMIN
     field_order = ("firm", *ProfileForm.base_fields)
 
-    def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Offer the firms."""
-        SingleFirmForm.prepare(self, request, row)
-        ProfileForm.prepare(self, request, row)
-
 
 class ChangeProfileForm(OptionalReasonForm, ProfileForm):
     """A profile as it is and as it should be."""

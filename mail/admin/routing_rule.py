@@ -79,11 +79,6 @@ class NewRoutingForm(SingleFirmForm, RoutingForm):
     role = Role.ADMIN
     field_order = ("firm", *RoutingForm.base_fields)
 
-    def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Offer firms to choose one from."""
-        SingleFirmForm.prepare(self, request, row)
-        RoutingForm.prepare(self, request, row)
-
 
 class ChangeRoutingForm(OptionalReasonForm, RoutingForm):
     """A routing rule's settings, and the reason of the change."""
