@@ -1,4 +1,4 @@
-"""What operations on rows share: the locked rows as they are stored, and the audit."""
+"""What operations on rows share: the locked rows as they are stored, names, and the audit."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from mail.errors import RowGone
+from mail.errors import FaultyInput, RowGone
 from mail.models import Action, MailAccount
+from mail.services.rules.scopes import fault
 from tenants.audit import Actor, record_operation
 from tenants.models import FirmOwned
 
@@ -40,6 +42,22 @@ def locked_ids(rows: QuerySet[Any]) -> list[UUID]:
     """
     locked = rows.select_for_update(of=("self",), no_key=True).order_by("pk")
     return list(locked.values_list("pk", flat=True))
+
+
+def save_named(row: Any, invalid: type[FaultyInput], what: str) -> None:
+    """Save a row whose name is its own in the firm.
+
+    Raises:
+        FaultyInput: another row has the name; the error is of the type `invalid`.
+    """
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:
+        others = type(row).objects.filter(name=row.name).exclude(pk=row.pk)
+        if not others.exists():
+            raise
+        raise invalid([fault("name", f"is the name of another {what}")]) from None
 
 
 def audit(

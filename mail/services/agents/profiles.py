@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from mail.errors import ProfileInvalid
@@ -12,7 +11,7 @@ from mail.models import MAX_ADDRESS_LENGTH, AgentProfile, Preprocessor
 from mail.models.agent import MAX_INSTRUCTIONS_LENGTH
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.agents.tools import TOOLS
-from mail.services.operation import audit, locked_row
+from mail.services.operation import audit, locked_row, save_named
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
@@ -41,7 +40,7 @@ def create_profile(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> Age
     """
     with firm_scope(firm_id):
         profile = AgentProfile(firm_id=firm_id, **_checked({**DEFAULTS, **settings}))
-        _save(profile)
+        save_named(profile, ProfileInvalid, "profile")
         audit("agent_profile.create", profile, by, after=_settings(profile))
     return profile
 
@@ -62,7 +61,7 @@ def change_profile(
         for name in changed:
             setattr(locked, name, checked[name])
         locked.changed_at = timezone.now()
-        _save(locked)
+        save_named(locked, ProfileInvalid, "profile")
         audit(
             "agent_profile.change",
             locked,
@@ -132,13 +131,3 @@ def _is_recipient(text: str) -> bool:
 
 def _settings(profile: AgentProfile) -> dict[str, Any]:
     return {name: getattr(profile, name) for name in SETTINGS}
-
-
-def _save(profile: AgentProfile) -> None:
-    try:
-        with transaction.atomic():
-            profile.save()
-    except IntegrityError:
-        if not AgentProfile.objects.filter(name=profile.name).exclude(pk=profile.pk).exists():
-            raise
-        raise ProfileInvalid([fault("name", "is the name of another profile")]) from None

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
@@ -19,7 +18,7 @@ from mail.models import AgentProfile, AgentSchedule, Connection, MailAccount
 from mail.models.agent_schedule import MAX_NAME_LENGTH, MAX_PROMPT_LENGTH
 from mail.services import timetables
 from mail.services.dates import enqueue_due_rows
-from mail.services.operation import audit, locked_row
+from mail.services.operation import audit, locked_row, save_named
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor
 from tenants.models import Membership
@@ -47,7 +46,7 @@ def create_agent_schedule(
             raise AgentScheduleInvalid([fault("user", "is no member of the firm")])
         schedule = AgentSchedule(firm_id=firm_id, user_id=user_id)
         _set(schedule, {**DEFAULTS, **settings}, plans=True)
-        _save(schedule)
+        save_named(schedule, AgentScheduleInvalid, "schedule")
         audit("agent_schedule.create", schedule, by, after=_settings(schedule))
     return schedule
 
@@ -76,7 +75,7 @@ def change_agent_schedule(
         if switched_on and not plans:
             _pass_over(locked)
         locked.changed_at = timezone.now()
-        _save(locked)
+        save_named(locked, AgentScheduleInvalid, "schedule")
         audit("agent_schedule.change", locked, by, reason, before=shown, after=_settings(locked))
     return locked
 
@@ -216,14 +215,3 @@ def _settings(schedule: AgentSchedule) -> dict[str, Any]:
         "profile_id": str(schedule.profile_id),
         "due_at": None if due_at is None else due_at.isoformat(),
     }
-
-
-def _save(schedule: AgentSchedule) -> None:
-    try:
-        with transaction.atomic():
-            schedule.save()
-    except IntegrityError:
-        others = AgentSchedule.objects.filter(name=schedule.name).exclude(pk=schedule.pk)
-        if not others.exists():
-            raise
-        raise AgentScheduleInvalid([fault("name", "is the name of another schedule")]) from None

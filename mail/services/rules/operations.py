@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
@@ -18,12 +17,12 @@ from mail.models import MailAccount, Message, Rule
 from mail.rules.conditions import parse_conditions
 from mail.rules.matching import matches
 from mail.services.mailboxes.content_access import readable
-from mail.services.operation import audit, locked_row
+from mail.services.operation import audit, locked_row, save_named
 from mail.services.queueing import enqueue_rule
 from mail.services.rules.labels import MailboxLabels, named_conditions
 from mail.services.rules.reach import Limits
 from mail.services.rules.rules import facts_of
-from mail.services.rules.scopes import fault, in_scope
+from mail.services.rules.scopes import in_scope
 from mail.services.rules.settings import DEFAULTS, checked_settings
 from mail.services.timelines.threads import is_discarded
 from tenants.audit import SERVICE, Actor
@@ -73,7 +72,7 @@ def create_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> Rule:
     """
     with firm_scope(firm_id):
         rule = Rule(firm_id=firm_id, **checked_settings({**DEFAULTS, **settings}))
-        _save(rule)
+        save_named(rule, RuleInvalid, "rule")
         audit("rule.create", rule, by, after=_settings(rule))
     return rule
 
@@ -99,7 +98,7 @@ def change_rule(rule: Rule, /, *, by: Actor = SERVICE, reason: str = "", **setti
         rule.enabled, rule.tried_at, rule.disabled_reason = False, None, ""
     # A proposal that a person changes is no longer a proposal.
     rule.corrections, rule.changed_at = 0, database_now()
-    _save(rule)
+    save_named(rule, RuleInvalid, "rule")
     audit(
         "rule.change",
         rule,
@@ -252,14 +251,3 @@ def _is_about_same(rule: Rule, checked: dict[str, Any]) -> bool:
         return False
     given = named_conditions(checked["conditions"], rule.account_id)
     return bool(given == named_conditions(rule.conditions, rule.account_id))
-
-
-def _save(rule: Rule) -> None:
-    try:
-        with transaction.atomic():
-            rule.save()
-    except IntegrityError:
-        taken = Rule.objects.filter(name=rule.name).exclude(pk=rule.pk).exists()
-        if not taken:
-            raise
-        raise RuleInvalid([fault("name", "is the name of another rule")]) from None

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
-
 from mail.errors import RoutingInvalid
 from mail.models import MailAccount, Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.rules.routing import parse_match
-from mail.services.operation import audit, locked_row
+from mail.services.operation import audit, locked_row, save_named
 from mail.services.rules.scopes import fault
 from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.audit import SERVICE, Actor
@@ -38,7 +36,7 @@ def create_routing_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -
     with firm_scope(firm_id):
         checked = _checked({**DEFAULTS, **settings})
         rule = RoutingRule(firm_id=firm_id, enabled_by_id=by.user_id, **checked)
-        _save(rule)
+        save_named(rule, RoutingInvalid, "rule")
         audit("routing_rule.create", rule, by, after=_settings(rule))
     return rule
 
@@ -62,7 +60,7 @@ def change_routing_rule(
             locked.enabled_by_id = by.user_id
         if locked.enabled:
             locked.disabled_reason = ""
-        _save(locked)
+        save_named(locked, RoutingInvalid, "rule")
         audit(
             "routing_rule.change",
             locked,
@@ -108,13 +106,3 @@ def _checked(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _settings(rule: RoutingRule) -> dict[str, Any]:
     return {name: getattr(rule, name) for name in SETTINGS}
-
-
-def _save(rule: RoutingRule) -> None:
-    try:
-        with transaction.atomic():
-            rule.save()
-    except IntegrityError:
-        if not RoutingRule.objects.filter(name=rule.name).exclude(pk=rule.pk).exists():
-            raise
-        raise RoutingInvalid([fault("name", "is the name of another rule")]) from None
