@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from mail.labels import LabelKey
 from mail.text.addresses import parse_addresses
-from mail.text.parsed import Address, AttachmentMeta, Headers, ParsedMail
+from mail.text.parsed import Address, AttachmentMeta, Headers
 
 UNKNOWN_LANGUAGE: Final = "und"
 """ISO 639-2 code for a text whose language cannot be told."""
@@ -79,31 +79,6 @@ class MailContext:
         """
         replies = parse_addresses(self.headers.get_all("Reply-To"))
         return {self.sender.key, *(one.key for one in replies)} <= self.own_addresses
-
-    @classmethod
-    def from_mail(
-        cls,
-        mail: ParsedMail,
-        *,
-        own_addresses: frozenset[str],
-        thread_messages: int = 1,
-        user_wrote_last: bool = False,
-    ) -> Self:
-        """Return the context of a parsed message and what the caller knows about its thread."""
-        return cls(
-            sender=mail.sender,
-            own_addresses=own_addresses,
-            subject=mail.subject,
-            text=mail.text,
-            headers=mail.headers,
-            to=mail.to,
-            cc=mail.cc,
-            hidden_text=mail.hidden_text,
-            attachments=mail.attachments,
-            calendar_method=mail.calendar_method,
-            thread_messages=thread_messages,
-            user_wrote_last=user_wrote_last,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,12 +39,6 @@ REASONS: Final[Mapping[str, str]] = {
     "settles_only": "it thanks, confirms or encloses, and asks for nothing",
 }
 """What each feature is, as a clause for people."""
-RAISING: Final = frozenset(
-    {
-        "addressed", "addressed_alone", "named_sender", "asks_you", "asks_briefly", "asks_last", "wants",
-    }
-)  # fmt: skip
-"""The features that may only raise the chance of an answer; the others may only lower it."""
 
 _ROLES: Final = frozenset(
     {

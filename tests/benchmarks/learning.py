@@ -35,6 +35,7 @@ from mail.llm.base import Category, MailContext, SenderHistory
 from mail.llm.offline import OfflineClassifier
 from mail.llm.signals.history import answer_weight
 from mail.text.parse import parse_message
+from tests.benchmarks.offline_mail import context_of
 from tests.mail.sample.samples import OWNER, expected, inbox
 
 ROUNDS, SENDERS, RUNS = 6, 40, 10
@@ -93,7 +94,7 @@ def letters() -> list[Letter]:
     for sample in inbox():
         accepted = tuple(Category(one) for one in expected()[sample.name].categories)
         mail = parse_message({"payload": message_part(parse(sample.raw))})
-        context = MailContext.from_mail(mail, own_addresses=frozenset({OWNER}))
+        context = context_of(mail, frozenset({OWNER}))
         if Category.WAITING not in accepted:
             found.append(Letter(context, accepted))
     return found

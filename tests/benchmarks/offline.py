@@ -30,7 +30,7 @@ from mail.llm.reading import read
 from mail.llm.signals.answers import Prior
 from mail.rules.automated import automated_signal
 from mail.text.parse import parse_message
-from tests.benchmarks.offline_mail import Mail, ids, labels, load
+from tests.benchmarks.offline_mail import Mail, context_of, ids, labels, load
 from tests.benchmarks.offline_training import Example, calibrate, fit, scaled
 from tests.mail.sample.samples import OWNER, expected, inbox
 
@@ -80,7 +80,7 @@ def lessons(data: Path, read_mails: Sequence[tuple[Mail, Category]]) -> list[Les
         best = Category(expected()[sample.name].categories[0])
         if best not in (Category.WAITING, Category.PAYMENT_REQUEST):
             mail = parse_message({"payload": message_part(parse(sample.raw))})
-            context = MailContext.from_mail(mail, own_addresses=frozenset({OWNER}))
+            context = context_of(mail, frozenset({OWNER}))
             found.append(("sample", context, best in ASKING, 1.0))
     return [
         Lesson(folder, Example(features(context, read(context)), wanted, weight))

@@ -109,7 +109,24 @@ def _as_mail(mail_id: str, raw: bytes) -> Mail:
         mail = _direct_copy(mail)
     own = _addressee(mail, person_only=mail_id.endswith(COPY))
     wrote_last = mail.sender.key in own
-    return Mail(mail_id, MailContext.from_mail(mail, own_addresses=own, user_wrote_last=wrote_last))
+    return Mail(mail_id, context_of(mail, own, wrote_last=wrote_last))
+
+
+def context_of(mail: ParsedMail, own: frozenset[str], *, wrote_last: bool = False) -> MailContext:
+    """Return the context of a parsed mail that is alone in its thread."""
+    return MailContext(
+        sender=mail.sender,
+        own_addresses=own,
+        subject=mail.subject,
+        text=mail.text,
+        headers=mail.headers,
+        to=mail.to,
+        cc=mail.cc,
+        hidden_text=mail.hidden_text,
+        attachments=mail.attachments,
+        calendar_method=mail.calendar_method,
+        user_wrote_last=wrote_last,
+    )
 
 
 def labels() -> dict[str, Category]:

@@ -10,11 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from mail.llm.features import RAISING, REASONS
+from mail.llm.features import REASONS
 from mail.llm.signals.answers import Prior, chance
 
 NAMES = tuple(REASONS)
 STEPS = 300
+RAISING = frozenset(
+    {
+        "addressed", "addressed_alone", "named_sender", "asks_you", "asks_briefly", "asks_last", "wants",
+    }
+)  # fmt: skip
+"""The features that may only raise the chance of an answer; the others may only lower it."""
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ import pytest
 from mail.gmail.simulator.mime import parse
 from mail.gmail.simulator.payload import message_part
 from mail.labels import LabelKey
-from mail.llm.base import Category, Classifier, MailContext
+from mail.llm.base import Category, Classifier
 from mail.llm.features import features
 from mail.llm.offline import OfflineClassifier
 from mail.llm.reading import read
 from mail.llm.signals.answers import Prior
 from mail.text.parse import parse_message
 from mail.text.parsed import Address
+from tests.benchmarks.offline_mail import context_of
 from tests.mail.llm.letters import OWNER, attachment, letter
 from tests.mail.sample.samples import OWNER as SAMPLE_OWNER
 from tests.mail.sample.samples import expected, inbox
@@ -212,7 +213,7 @@ def test_the_sample_is_judged_as_its_people_would():
     judged = []
     for sample in inbox():
         mail = parse_message({"payload": message_part(parse(sample.raw))})
-        context = MailContext.from_mail(mail, own_addresses=frozenset({SAMPLE_OWNER}))
+        context = context_of(mail, frozenset({SAMPLE_OWNER}))
         judged.append((judge(context), expected()[sample.name].categories))
     right = sum(verdict.category in accepted for verdict, accepted in judged)
     claims = [accepted for verdict, accepted in judged if verdict.category is REPLY]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mail.llm.base import Category
-from mail.llm.features import RAISING, REASONS
+from mail.llm.features import REASONS
 from mail.llm.prior import WEIGHTS
 from tests.benchmarks import offline
 from tests.benchmarks.offline_mail import LABELS, labels
-from tests.benchmarks.offline_training import NAMES, Example, calibrate, fit
+from tests.benchmarks.offline_training import NAMES, RAISING, Example, calibrate, fit
 
 pytestmark = pytest.mark.req("M-12")
 
