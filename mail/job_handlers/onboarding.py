@@ -13,7 +13,6 @@ from mail.gmail import units
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, usable_mailbox
 from mail.services.mailboxes.connection import mailbox_limit_key
 from mail.services.onboarding.onboard import onboard
-from mail.services.onboarding.request import ONBOARDING_TYPE
 from mail.services.queueing import ingest_lock
 
 
@@ -24,7 +23,7 @@ class EmailProcessingPayload(JobPayload):
 
 
 @job(
-    ONBOARDING_TYPE,
+    "email_processing",
     category=Category.INGESTION,
     payload=EmailProcessingPayload,
     retry=GMAIL_RETRY,
@@ -32,7 +31,7 @@ class EmailProcessingPayload(JobPayload):
     limit_key=lambda payload: mailbox_limit_key(payload.connection_id),
     limit_units=lambda _: units.READ * onboarding_messages(),
     lock_key=lambda payload: ingest_lock(payload.connection_id),
-    idempotency_key=lambda payload: f"{ONBOARDING_TYPE}:{payload.connection_id}",
+    idempotency_key=lambda payload: f"email_processing:{payload.connection_id}",
 )
 def email_processing(payload: EmailProcessingPayload, ctx: JobContext) -> dict[str, Any]:
     """Read the last days and tell the owner."""

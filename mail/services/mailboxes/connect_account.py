@@ -43,7 +43,6 @@ from mail.services.mailboxes.connection import pace_mailboxes, resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
 from mail.services.mailboxes.modes import suggest_if_active_elsewhere
 from mail.services.mailboxes.waiting import cancel_waiting
-from mail.services.onboarding.request import request_onboarding
 from mail.services.operation import audit, locked_row
 from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE, Actor, record_operation
@@ -152,7 +151,7 @@ def connect_account(
         },
     )
     if is_new or was_local:
-        request_onboarding(account)
+        enqueue("email_processing", {"connection_id": account.pk})
     request_reading(account, anew=was_cut_off or was_deleted, mail_deleted=was_deleted)
     return account
 
