@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from django.db import DatabaseError
 
+from jobs.operations.notifications.emails import NOTICE_HEADER, is_notice_mark
 from mail.errors import MailboxWaits
 from mail.gmail.answers import Message as GmailMessage
 from mail.gmail.client import MAX_BATCH, GmailClient
@@ -24,10 +25,10 @@ from mail.services.exports.suppression import Suppression
 from mail.services.queueing import enqueue_each_ingest
 from mail.services.rules.routing import hand_over
 from mail.services.rules.unseen import act_on_late
-from mail.services.sending.own_notices import is_own_notice
 from mail.services.syncing.mirror import cursor_of
 from mail.services.syncing.store_messages import Fetched, StoredMessage, store_messages
 from mail.text.parse import parse_message
+from mail.text.parsed import Headers
 from mail.text.parts import raw_headers
 from tenants.scope import firm_scope
 
@@ -222,3 +223,9 @@ def _no_mail(resource: GmailMessage) -> str:
     if is_own_notice(raw_headers(resource.get("payload", {}))):
         return "The message is Mailroom's own notice"
     return ""
+
+
+def is_own_notice(headers: Headers) -> bool:
+    """Say whether Mailroom wrote this e-mail, so that what it quotes and links to is not read."""
+    value = headers.get(NOTICE_HEADER)
+    return value is not None and is_notice_mark(value)

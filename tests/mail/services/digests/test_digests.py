@@ -18,7 +18,7 @@ from mail.services.digests import delivery
 from mail.services.digests.due import enqueue_due_digests
 from mail.services.mailboxes.content_access import break_glass, grant_content, withdraw_content
 from mail.services.reminders.preferences import change_preference, reset_preference
-from mail.services.sending.own_notices import is_own_notice
+from mail.services.syncing.ingest import is_own_notice
 from mail.text.parsed import Headers
 from tenants.audit import SERVICE, Actor
 from tenants.models import Membership, Role
