@@ -9,7 +9,7 @@ from interfaces.admin.operations import OptionalReasonForm
 from mail.admin.account_operations import MailboxOperation
 from mail.conf import reads_attachments
 from mail.models import MailAccount
-from mail.services.documents.switch import set_reading
+from mail.services.documents.documents import set_reading
 from tenants.models import Role
 
 

@@ -28,7 +28,7 @@ from mail.api.serializers import (
     SyncBody,
 )
 from mail.models import MailAccount
-from mail.services.documents.switch import set_reading
+from mail.services.documents.documents import set_reading
 from mail.services.mailboxes import modes
 from mail.services.mailboxes.briefing import briefing_of
 from mail.services.mailboxes.connect_account import disconnect_account

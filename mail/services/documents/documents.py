@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from jobs.states import Priority
-from mail.conf import attachment_max_bytes
+from mail.conf import attachment_max_bytes, reads_attachments
 from mail.documents.extract import Extraction
 from mail.documents.kinds import Unread, Unreadable, kind_of
 from mail.errors import RowGone
@@ -32,12 +32,28 @@ from mail.models import (
     ScanResult,
 )
 from mail.services.documents.index import index_some
-from mail.services.documents.switch import reads_attachments_of
 from mail.services.exports.suppression import Suppression
+from mail.services.mailboxes.accounts import in_firm_scope
+from mail.services.mailboxes.change import change_mailbox
 from mail.text.parts import leaves
+from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 FETCH_TYPE, SCAN_TYPE, EXTRACT_TYPE = "attachment.fetch", "malware_scan", "text_extract"
+
+
+def reads_attachments_of(account: MailAccount) -> bool:
+    """Say whether attachments of the mailbox are fetched and read."""
+    return account.read_attachments and reads_attachments()
+
+
+@in_firm_scope
+def set_reading(account: MailAccount, *, read: bool, reason: str = "", by: Actor = SERVICE) -> None:
+    """Switch the reading of new mail's attachments; off, those that wait are not fetched either.
+
+    With READ_ATTACHMENTS off, none is read in any case.
+    """
+    change_mailbox(account, "mailbox.read_attachments", by=by, reason=reason, read_attachments=read)
 
 
 def request_documents(account: MailAccount, messages: Sequence[Message]) -> None:

@@ -16,8 +16,8 @@ from mail.documents import extract
 from mail.job_handlers.documents import INTERRUPTED
 from mail.models import Connection, Document, MailAccount, Message, RequestKind
 from mail.services.documents import documents
+from mail.services.documents.documents import set_reading
 from mail.services.documents.search import find_messages
-from mail.services.documents.switch import set_reading
 from mail.services.exports.requests import request_data
 from mail.services.mailboxes.accounts import open_account
 from tenants.audit import SERVICE
