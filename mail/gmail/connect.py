@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import threading
 from pathlib import Path
+from typing import Protocol
 
+from google.auth.credentials import Credentials
+from google.auth.transport import Request
 from google_auth_httplib2 import AuthorizedHttp
 
 from mail.gmail.client import GmailClient
+from mail.gmail.oauth import AccessToken
 from mail.gmail.send_once import SendOnceHttp
 from mail.gmail.service import gmail_resources
-from mail.gmail.shared_token import SharedCredentials, TokenSource
 from mail.gmail.simulator.api import GmailSimulator
 from mail.gmail.simulator.transport import SimulatorHttp
 
@@ -31,6 +34,33 @@ def simulator_client(address: str, store_path: Path | str) -> GmailClient:
 def local_gmail(store_path: Path) -> GmailSimulator:
     """Return this process's simulator over a file, opened once."""
     return GmailSimulator(store_path)
+
+
+class TokenSource(Protocol):
+    """Keeps an account's access token, where several processes share it."""
+
+    def fresh(self, refused: str | None) -> AccessToken:
+        """Return a token that is valid for some minutes and is not `refused`.
+
+        Raises:
+            GmailError: no token could be obtained.
+        """
+        ...
+
+
+class SharedCredentials(Credentials):
+    """Asks its source for a token at the first request, shortly before expiry, and after a 401."""
+
+    def __init__(self, source: TokenSource) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # google.auth has few types
+        self._source = source
+
+    def refresh(self, request: Request) -> None:
+        """Replace the token by the source's."""
+        token = self._source.fresh(self.token)
+        self.token = token.value
+        # Google's library compares with UTC times without a zone.
+        self.expiry = token.expires_at and token.expires_at.replace(tzinfo=None)
 
 
 def google_client(tokens: TokenSource, *, endpoint: str = "") -> GmailClient:
