@@ -12,14 +12,14 @@ import json
 import secrets
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from html import escape
 from http import HTTPStatus
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from mail.gmail.simulator import faults
 from mail.gmail.simulator.answer import Answer, Request
 from mail.gmail.simulator.api_error import ApiError
-from mail.gmail.simulator.consent import consent_page
 from mail.gmail.simulator.mailbox import Mailbox
 from mail.gmail.simulator.store import Store
 
@@ -27,6 +27,20 @@ AUTH_PATH, TOKEN_PATH, REVOKE_PATH = "/o/oauth2/v2/auth", "/token", "/revoke"
 ACCESS_SECONDS = 3600
 _CODE_SECONDS = 600
 _NEEDED = ("client_id", "redirect_uri", "response_type", "scope")
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Gmail simulator: consent</title>
+<style>body{{font:16px system-ui;max-width:32rem;margin:4rem auto;padding:0 1rem}}
+label{{display:block;margin:.5rem 0}}button{{font:inherit;padding:.5rem 1.5rem;margin:1rem .5rem 0 0}}
+</style></head><body>
+<h1>An application asks for access</h1>
+<p>This is the local Gmail simulator, not Google.</p>
+<form method="post">
+<label>Account <select name="account">{accounts}</select></label>
+<fieldset><legend>It would be able to use</legend>{scopes}</fieldset>
+<button name="answer" value="allow">Allow</button>
+<button name="answer" value="deny">Cancel</button>
+</form></body></html>
+"""
 
 Form = Mapping[str, str]
 
@@ -101,7 +115,7 @@ def _consent(store: Store, verb: str, query: Form, form: Form) -> Answer:
         with store.read() as connection:
             rows = connection.execute("SELECT address FROM mailbox ORDER BY address").fetchall()
         addresses = [row["address"] for row in rows]
-        page = consent_page(addresses, query["scope"].split(), query.get("login_hint", ""))
+        page = _consent_page(addresses, query["scope"].split(), query.get("login_hint", ""))
         return Answer(HTTPStatus.OK, page.encode(), {"content-type": "text/html; charset=utf-8"})
     outcome = {"error": "access_denied"}
     if form.get("answer") == "allow":
@@ -217,3 +231,16 @@ def _revoke(store: Store, token: str) -> dict[str, object]:
 
 def _json(body: dict[str, object] | dict[str, str], status: int = HTTPStatus.OK) -> Answer:
     return Answer(status, json.dumps(body).encode())
+
+
+def _consent_page(addresses: Iterable[str], scopes: Iterable[str], preselected: str) -> str:
+    """Return the page: the mailboxes to choose from, and the scopes to untick."""
+    accounts = "".join(
+        f"<option{' selected' if address == preselected else ''}>{escape(address)}</option>"
+        for address in addresses
+    )
+    boxes = "".join(
+        f'<label><input type="checkbox" name="{escape(scope)}" checked> {escape(scope)}</label>'
+        for scope in scopes
+    )
+    return _PAGE.format(accounts=accounts, scopes=boxes)
