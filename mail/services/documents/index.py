@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import Exists, OuterRef
 
+from jobs.schedules.groups import GroupRequest, Member, schedule_group
 from mail.models import Attachment, Document, DocumentStatus, Message, MessageIndex
 from mail.text.words import words_of
+from tenants.models import Firm
 from tenants.scope import firm_scope
 
 # How many messages are indexed in one transaction.
 AT_ONCE = 200
+# The group of the firms with mail that search does not find yet.
+UNINDEXED = "unindexed"
 _TEXT = ("subject", "sender_name", "sender_address", "to", "cc", "text")
 
 
@@ -88,3 +93,14 @@ def _texts(message: Message) -> Iterable[str]:
     for person in (*message.to, *message.cc):
         yield from (person.get("name", ""), person.get("address", ""))
     yield message.text
+
+
+@schedule_group(UNINDEXED, member="firm with mail to index")
+def unindexed(reach: GroupRequest) -> Iterator[Member]:
+    """Return the firms with messages that are not indexed: imported, or older than the index."""
+    missing = Message.objects.filter(firm=OuterRef("pk"), search_index=None)
+    firms = Firm.objects.filter(Exists(missing))
+    if reach.firm_id is not None:
+        firms = firms.filter(pk=reach.firm_id)
+    for firm_id in firms.order_by("pk").values_list("pk", flat=True):
+        yield Member(firm_id, key=str(firm_id), idempotency_key=f"message.index:{firm_id}")
