@@ -8,7 +8,6 @@ from django.contrib import admin
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.fields.json import KT
 from django.http import HttpRequest
-from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from interfaces.admin.base import column
@@ -62,10 +61,6 @@ def _note(action: Action) -> str:
     return never or why_not_undoable(action) or "The action can be undone."
 
 
-def _undone_by(action: Action) -> SafeString | str:
-    return action_link(undo_of(action))
-
-
 @admin.register(Action)
 class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
     """What was done to messages, and how to undo it."""
@@ -96,7 +91,7 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
     )
     readonly_fields = ("label", "on", "reason", "before", "undo_note", "undone_by", "undo", "job")
     undo_note = column("Can be undone", _note)
-    undone_by = column("Undone by", _undone_by)
+    undone_by = column("Undone by", lambda row: action_link(undo_of(row)))
     made = age_column("Asked for", "created_at")
     done = age_column("Executed", "executed_at")
     state = status_column(ACTION_STATUS_LABELS)

@@ -7,7 +7,6 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from interfaces.admin.base import code_block, column
@@ -28,7 +27,7 @@ from mail.services.agents.tools import TOOLS
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 from tenants.admin.firm_choice import SingleFirmForm
-from tenants.models import Firm, Role
+from tenants.models import Role
 
 _TOOLS = [(tool.name, f"{tool.name}: {tool.description}") for tool in TOOLS.values()]
 
@@ -97,14 +96,6 @@ class ChangeProfileForm(OptionalReasonForm, ProfileForm):
     field_order = (*ProfileForm.base_fields, "reason")
 
 
-def _create(*, firm: Firm, by: Any, **settings: Any) -> AgentProfile:
-    return profiles.create_profile(firm.pk, by=by, **settings)
-
-
-def _instructions(profile: AgentProfile) -> SafeString:
-    return code_block(profile.instructions)
-
-
 @admin.register(AgentProfile)
 class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
     """What agents are told and may use."""
@@ -114,7 +105,7 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
             label="New profile",
             form=NewProfileForm,
             effect="Routing rules can hand messages to the profile by its name.",
-            perform=_create,
+            perform=lambda *, firm, **answers: profiles.create_profile(firm.pk, **answers),
             report=lambda profile: f"{profile.name} is stored.",
         ),
     )
@@ -143,7 +134,7 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
         "max_tokens", "enabled", "firm", "changed_at", "created_at",
     )  # fmt: skip
     readonly_fields = ("told", "may_use", "may_write_to")
-    told = column("Instructions", _instructions)
+    told = column("Instructions", lambda profile: code_block(profile.instructions))
     may_use = column("Tools", lambda profile: ", ".join(map(str, profile.tools)) or "-")
     may_write_to = column(
         "Recipients", lambda profile: ", ".join(map(str, profile.recipients)) or "-"

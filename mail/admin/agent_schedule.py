@@ -8,7 +8,6 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils.safestring import SafeString
 
 from interfaces.admin.base import code_block, column
 from interfaces.admin.operations import OperationForm, OptionalReasonForm
@@ -123,10 +122,6 @@ OPERATIONS = (
 )
 
 
-def _prompt(row: AgentSchedule) -> SafeString:
-    return code_block(row.prompt)
-
-
 @admin.register(AgentSchedule)
 class AgentScheduleAdmin(ScopedAdmin):
     """The schedules by which agents run."""
@@ -144,7 +139,7 @@ class AgentScheduleAdmin(ScopedAdmin):
         "stopped",        "firm", "changed_at", "created_at",
     )  # fmt: skip
     readonly_fields = ("asked", "repeats", "behalf")
-    asked = column("Asked", _prompt)
+    asked = column("Asked", lambda row: code_block(row.prompt))
     repeats = column("Runs", timetable_text)
     due = column("Next", lambda row: age(row.due_at))
     behalf = column("On behalf of", lambda row: row.user or "the firm")

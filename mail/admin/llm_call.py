@@ -12,10 +12,6 @@ from mail.models import LLMCall
 from tenants.admin.filters import FirmFilter
 
 
-def _cost(call: LLMCall) -> str:
-    return f"${call.cost_microdollars / 1_000_000:.4f}"
-
-
 @admin.register(LLMCall)
 class LLMCallAdmin(MailAdmin):
     """Model calls, the newest first."""
@@ -32,6 +28,6 @@ class LLMCallAdmin(MailAdmin):
         "latency_ms", "error", "account", "job", "firm", "created_at",
     )  # fmt: skip
     readonly_fields = ("cost", "job")
-    cost = column("Cost", _cost)
+    cost = column("Cost", lambda call: f"${call.cost_microdollars / 1_000_000:.4f}")
     job = column("Job", lambda call: job_link(call.job_id))
     made = age_column("Made", "created_at")

@@ -14,7 +14,7 @@ from interfaces.admin.base import column
 from interfaces.admin.operations import OperationForm, OptionalReasonForm
 from jobs.admin.base import age_column, exact
 from jobs.models.notifications import MAX_TARGET_LENGTH
-from mail.admin.operation import ChangeRow, MailOperation, NewRow
+from mail.admin.operation import ChangeRow, MailOperation, NewRow, changed_at
 from mail.admin.personal import PersonalAdmin
 from mail.admin.scoped import NewScopedForm
 from mail.models import NotificationPreference
@@ -102,10 +102,6 @@ def _change(row: NotificationPreference, *, by: Any, **settings: Any) -> Notific
     return preferences.change_preference(row.firm_id, row.user_id, by=by, **settings)
 
 
-def _seen(row: NotificationPreference) -> str:
-    return str(row.changed_at)
-
-
 NEW = NewRow(
     label="New preferences",
     role=Role.VIEWER,
@@ -130,7 +126,7 @@ OPERATIONS = (
         form=OptionalReasonForm,
         effect="The preferences are deleted. The person is then notified by e-mail at any time, "
         "and gets no digest.",
-        seen=_seen,
+        seen=changed_at,
         perform=preferences.reset_preference,
         report=lambda _: "The preferences are reset.",
     ),

@@ -44,7 +44,8 @@ class MailOperation(Operation):
             raise OperationRefused(str(error)) from error
 
 
-def _changed_at(row: Any) -> str:
+def changed_at(row: Any) -> str:
+    """Return when the row was changed, on which what its user decides depends."""
     return str(row.changed_at)
 
 
@@ -64,7 +65,7 @@ class ChangeRow(MailOperation):
     name: str = "edit"
     label: str = "Change"
     icon: str = "edit"
-    seen: Callable[[Any], str] = _changed_at
+    seen: Callable[[Any], str] = changed_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +77,7 @@ class DeleteRow(MailOperation):
     icon: str = "delete"
     variant: Variant = "danger"
     form: type[OperationForm] = OptionalReasonForm
-    seen: Callable[[Any], str] = _changed_at
+    seen: Callable[[Any], str] = changed_at
 
 
 def _sentence(part: str, message: str) -> str:

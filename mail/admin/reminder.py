@@ -14,7 +14,7 @@ from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import age, age_column
 from mail.admin.base import if_readable, message_link, status_column
 from mail.admin.filters import ReminderStatusFilter
-from mail.admin.operation import ChangeRow, DeleteRow, MailOperation, NewRow
+from mail.admin.operation import ChangeRow, DeleteRow, MailOperation, NewRow, changed_at
 from mail.admin.personal import PersonalAdmin
 from mail.admin.scoped import NewScopedForm
 from mail.admin.timetable_form import TimetableFields, timetable_text
@@ -78,10 +78,6 @@ def _is_over(row: Reminder) -> str:
     return "" if row.status == ReminderStatus.ACTIVE else "The reminder has no further deliveries."
 
 
-def _seen(row: Reminder) -> str:
-    return str(row.changed_at)
-
-
 NEW = NewRow(
     label="New reminder",
     role=Role.VIEWER,
@@ -107,7 +103,7 @@ OPERATIONS = (
         form=OptionalReasonForm,
         effect="The reminder is canceled. Deliveries that already wait in the queue are skipped.",
         obstacle=_is_over,
-        seen=_seen,
+        seen=changed_at,
         perform=reminders.cancel_reminder,
         report=lambda _: "The reminder is canceled.",
     ),

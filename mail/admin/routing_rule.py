@@ -8,7 +8,6 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.utils.safestring import SafeString
 
 from interfaces.admin.base import code_block, column
 from interfaces.admin.operations import OperationForm, OptionalReasonForm
@@ -27,7 +26,7 @@ from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 from tenants.admin.firm_choice import SingleFirmForm
-from tenants.models import Firm, Role
+from tenants.models import Role
 
 
 class RoutingForm(OperationForm):
@@ -86,10 +85,6 @@ class ChangeRoutingForm(OptionalReasonForm, RoutingForm):
     field_order = (*RoutingForm.base_fields, "reason")
 
 
-def _create(*, firm: Firm, by: Any, **settings: Any) -> RoutingRule:
-    return routing_operations.create_routing_rule(firm.pk, by=by, **settings)
-
-
 def _seen(rule: RoutingRule) -> str:
     return str([getattr(rule, name) for name in routing_operations.SETTINGS])
 
@@ -98,7 +93,7 @@ NEW = NewRow(
     label="New routing rule",
     form=NewRoutingForm,
     effect="The rule applies to mail that arrives from now on.",
-    perform=_create,
+    perform=lambda *, firm, **answers: routing_operations.create_routing_rule(firm.pk, **answers),
     report=lambda rule: f"{rule.name} is stored.",
 )
 OPERATIONS = (
@@ -121,10 +116,6 @@ OPERATIONS = (
 
 def _goes_to(rule: RoutingRule) -> str:
     return f"Agent: {rule.profile}" if rule.route == Route.AGENT else "Pipeline"
-
-
-def _conditions(rule: RoutingRule) -> SafeString:
-    return code_block(pretty_json(rule.match))
 
 
 @admin.register(RoutingRule)
@@ -154,7 +145,7 @@ class RoutingRuleAdmin(TenantOperationsAdmin, MailAdmin):
     )
     readonly_fields = ("conditions", "goes_to", "limits")
     goes_to = column("Goes to", _goes_to)
-    conditions = column("Conditions", _conditions)
+    conditions = column("Conditions", lambda rule: code_block(pretty_json(rule.match)))
     limits = column("Not used in", lambda rule: Limits().of_routing(rule) or "-")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

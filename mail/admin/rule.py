@@ -39,10 +39,6 @@ def _try(rule: Rule, *, by: Any, reason: str) -> Trial:
     return rule_operations.try_rule(rule, user_id=by.user_id, by=by, reason=reason)
 
 
-def _tried(rule: Rule) -> str:
-    return f"{rule.name} was tried: below is the newest mail that it would have matched."
-
-
 NEW = NewRow(
     label="New rule",
     role=Role.VIEWER,
@@ -62,7 +58,9 @@ OPERATIONS = (
         "mail is changed.",
         seen=lambda rule: str(rule.changed_at),
         perform=_try,
-        report=_tried,
+        report=lambda rule: (
+            f"{rule.name} was tried: below is the newest mail that it would have matched."
+        ),
     ),
     MailOperation(
         name="enable",
@@ -138,10 +136,6 @@ def _because(rule: Rule) -> str:
     return f"Mail of this sender was reclassified {times}. Try it, then enable it, or delete it."
 
 
-def _lines(lines: list[str]) -> SafeString:
-    return code_block("\n".join(lines) or "-")
-
-
 @admin.register(Rule)
 class RuleAdmin(ScopedAdmin):
     """Rules, which decide about mail before the classifier does."""
@@ -185,7 +179,7 @@ class RuleAdmin(ScopedAdmin):
         },
     )
     because = column("Proposed because", _because)
-    when = column("Conditions", lambda rule: _lines(words_of(rule)))
+    when = column("Conditions", lambda rule: code_block("\n".join(words_of(rule)) or "-"))
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Store the user on the row, because `would_match` and `limits` need it."""
