@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 
 class TextSource(StrEnum):
@@ -37,6 +38,11 @@ class Address:
 def as_stored(addresses: Iterable[Address]) -> list[dict[str, str]]:
     """Return addresses as a JSON column keeps them."""
     return [asdict(address) for address in addresses]
+
+
+def from_stored(stored: Iterable[dict[str, Any]]) -> tuple[Address, ...]:
+    """Return the addresses that a JSON column keeps."""
+    return tuple(Address(**one) for one in stored)
 
 
 @dataclass(frozen=True, slots=True)

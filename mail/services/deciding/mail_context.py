@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from mail.llm.base import MailContext, SenderHistory
 from mail.models import Message
+from mail.services.sending.compose import stored_headers
 from mail.services.timelines.correspondents import outline_with_target
-from mail.text.parsed import Address, AttachmentMeta, Headers
+from mail.text.parsed import Address, AttachmentMeta, from_stored
 
 
 def mail_context(
@@ -27,9 +28,9 @@ def mail_context(
         own_addresses=own_addresses,
         subject=message.subject,
         text=message.text,
-        headers=Headers(tuple((name, value) for name, value in message.headers)),
-        to=_addresses(message.to),
-        cc=_addresses(message.cc),
+        headers=stored_headers(message),
+        to=from_stored(message.to),
+        cc=from_stored(message.cc),
         hidden_text=message.hidden_text,
         attachments=_attachments(message),
         calendar_method=message.calendar_method,
@@ -37,10 +38,6 @@ def mail_context(
         user_wrote_last=thread[0].outgoing,
         history=history or SenderHistory(),
     )
-
-
-def _addresses(stored: list[dict[str, str]]) -> tuple[Address, ...]:
-    return tuple(Address(**address) for address in stored)
 
 
 def _attachments(message: Message) -> tuple[AttachmentMeta, ...]:

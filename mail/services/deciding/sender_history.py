@@ -13,7 +13,8 @@ from django.utils import timezone
 from mail.llm.base import Category, SenderHistory
 from mail.models import Decision, DecisionSource, MailAccount, Message
 from mail.rules.automated import automated_signal
-from mail.text.parsed import Address, Headers
+from mail.services.sending.compose import stored_headers
+from mail.text.parsed import Address
 
 DAYS = 180
 # A thread that is younger may still be answered.
@@ -89,6 +90,5 @@ def _threads(account: MailAccount, senders: set[str]) -> dict[str, dict[UUID, bo
 def _is_person(message: Message) -> bool:
     if not message.sender_address:
         return False
-    headers = Headers(tuple((name, value) for name, value in message.headers))
     sender = Address(message.sender_name, message.sender_address)
-    return automated_signal(sender, headers) is None
+    return automated_signal(sender, stored_headers(message)) is None

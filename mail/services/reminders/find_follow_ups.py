@@ -33,7 +33,7 @@ from mail.services.reminders.preferences import find_preference
 from mail.services.timelines.events import record_events
 from mail.services.timelines.threads import without_discarded
 from mail.text.cleaning import clean_line
-from mail.text.parsed import Address, Headers
+from mail.text.parsed import Address, Headers, from_stored
 from tenants.models import Membership
 from tenants.scope import all_firms, firm_scope
 
@@ -156,10 +156,9 @@ def _wants_answer(message: Message, own: frozenset[str]) -> bool:
 
 def _people(message: Message, own: frozenset[str]) -> list[Address]:
     """Return the recipients in To, without the owner and robots."""
-    to = [Address(**one) for one in message.to]
     return [
         one
-        for one in to
+        for one in from_stored(message.to)
         if one.key and one.key not in own and automated_signal(one, Headers()) is None
     ]
 

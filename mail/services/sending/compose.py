@@ -17,7 +17,7 @@ from mail.text.cleaning import clean_line
 from mail.text.headers import parse_message_ids
 from mail.text.html_depth import buildable
 from mail.text.html_text import html_to_text
-from mail.text.parsed import Address, Headers
+from mail.text.parsed import Address, Headers, from_stored
 
 MAX_SUBJECT_CHARS: Final = 500
 MAX_FILENAME_CHARS: Final = 150
@@ -169,12 +169,11 @@ def _forwarded_html(message: Message, note: str) -> str:
 
 def _outline(message: Message) -> list[tuple[str, str]]:
     sender = Address(message.sender_name, message.sender_address)
-    recipients = [Address(**one) for one in message.to]
     return [
         ("From", _written(sender)),
         ("Date", f"{message.internal_date:%Y-%m-%d %H:%M} UTC"),
         ("Subject", message.subject),
-        ("To", ", ".join(_written(one) for one in recipients)),
+        ("To", ", ".join(_written(one) for one in from_stored(message.to))),
     ]
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from django.utils import timezone
@@ -34,7 +32,7 @@ from mail.services.sending.compose import (
 )
 from mail.services.sending.database_identity import database_identity
 from mail.services.sending.loop_guard import check_automatic, untagged
-from mail.text.parsed import Address, as_stored
+from mail.text.parsed import Address, as_stored, from_stored
 
 # Gmail takes 25 MB; encoded for mail, attachments grow by a third.
 MAX_ATTACHMENT_BYTES = 18 * 1024 * 1024
@@ -174,9 +172,9 @@ def outgoing_mail(outbound: OutboundMessage) -> OutgoingMail:
     """Return the stored content as the outgoing message, without its attachments."""
     return OutgoingMail(
         sender=Address(**outbound.sender),
-        to=_addresses(outbound.to),
-        cc=_addresses(outbound.cc),
-        bcc=_addresses(outbound.bcc),
+        to=from_stored(outbound.to),
+        cc=from_stored(outbound.cc),
+        bcc=from_stored(outbound.bcc),
         subject=outbound.subject,
         text=outbound.text,
         html=outbound.html,
@@ -229,7 +227,3 @@ def _check(outbound: OutboundMessage) -> None:
         faults.append(Fault("attachments", "too_large", f"At most {most} MB can be sent."))
     if faults:
         raise OutboundInvalid(faults)
-
-
-def _addresses(stored: Sequence[dict[str, Any]]) -> tuple[Address, ...]:
-    return tuple(Address(**one) for one in stored)
