@@ -111,12 +111,7 @@ def reject(approval: Approval, *, by: Actor, reason: str = "") -> Decided:
 def refuse(approval: Approval, why: str, *, by: Actor, asked: str) -> Decided:
     """Keep in the audit log that a decision had no effect."""
     with firm_scope(approval.firm_id):
-        audit(
-            f"approval.{asked}_refused",
-            approval,
-            by,
-            why,
-        )
+        audit(f"approval.{asked}_refused", approval, by, why)
     return Decided(approval, why)
 
 

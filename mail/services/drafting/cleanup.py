@@ -57,7 +57,7 @@ def mark_done(
     """
     suggests = suggests_only(account)
     with firm_scope(account.firm_id):
-        thread: MailThread | None = _thread(account, thread_id)
+        thread: MailThread | None = MailThread.objects.filter(account=account, pk=thread_id).first()
         if thread is None:
             return skipped("The thread is gone")
         thread_messages = labelled_messages(thread)
@@ -256,8 +256,3 @@ def _take_outbox(account: MailAccount, thread: MailThread) -> None:
     show_state(
         account.pk, labelled_messages(thread), None, among={LabelKey.OUTBOX, LabelKey.REWORK}
     )
-
-
-def _thread(account: MailAccount, thread_id: UUID) -> MailThread | None:
-    found: MailThread | None = MailThread.objects.filter(account=account, pk=thread_id).first()
-    return found

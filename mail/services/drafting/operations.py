@@ -96,10 +96,4 @@ def discard_draft(draft: Draft, *, reason: str = "", by: Actor = SERVICE) -> Non
 
 def _audit(operation: str, draft: Draft, by: Actor, reason: str) -> None:
     # The order is left out, because it may quote mail.
-    audit(
-        operation,
-        draft,
-        by,
-        reason,
-        before={"status": str(draft.status)},
-    )
+    audit(operation, draft, by, reason, before={"status": str(draft.status)})

@@ -192,11 +192,7 @@ def open_zip(request: DataRequest, *, by: Actor) -> IO[bytes]:
             raise WrongState("There is no zip: the export is not ready, or it has expired.")
         file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it
         write_zip(row, file)
-        audit(
-            "export.download",
-            request,
-            by,
-        )
+        audit("export.download", request, by)
     file.seek(0)
     return file
 

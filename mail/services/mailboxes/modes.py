@@ -222,13 +222,7 @@ def sync_labels_now(
     """Have the mailbox's labels read."""
     _refuse(account.connection != Connection.CONNECTED, "The mailbox is not connected.")
     requested = request_label_sync(account)
-    audit(
-        "mailbox.sync_labels",
-        account,
-        by,
-        reason,
-        after={"job_id": str(requested.job.pk)},
-    )
+    audit("mailbox.sync_labels", account, by, reason, after={"job_id": str(requested.job.pk)})
     return requested
 
 

@@ -163,14 +163,7 @@ def disable_rule(rule: Rule, reason: str) -> None:
         return
     rule.enabled, rule.disabled_reason = False, reason
     logger.warning("mail.rule_disabled", rule_id=str(rule.pk), firm_id=rule.firm_id)
-    audit(
-        "rule.disable",
-        rule,
-        SERVICE,
-        reason,
-        before={"enabled": True},
-        after={"enabled": False},
-    )
+    audit("rule.disable", rule, SERVICE, reason, before={"enabled": True}, after={"enabled": False})
 
 
 def disable_rules_of_labels(account: MailAccount, labels: Iterable[tuple[str, str]]) -> int:

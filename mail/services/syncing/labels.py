@@ -102,14 +102,7 @@ def describe_label(
     with firm_scope(label.firm_id):
         before = {name: getattr(label, name) for name in values}
         MailLabel.objects.filter(pk=label.pk).update(**values)
-        audit(
-            "label.describe",
-            label,
-            by,
-            reason,
-            before=before,
-            after=values,
-        )
+        audit("label.describe", label, by, reason, before=before, after=values)
 
 
 def ensure_label(account: MailAccount, gmail: GmailClient, label: str) -> str:

@@ -141,7 +141,8 @@ def differences(account: MailAccount, gmail: GmailClient) -> dict[str, set[str] 
     messages and once for each label.
     """
     with firm_scope(account.firm_id):
-        stored = set(_ids(account))
+        rows = Message.objects.filter(account=account)
+        stored = set(rows.values_list("gmail_message_id", flat=True))
     if not stored:
         return {}
     labels: dict[str, set[str] | None] = dict.fromkeys(stored)
@@ -179,10 +180,6 @@ def _stored(account: MailAccount, ids: Collection[str]) -> Iterator[Message]:
     for start in range(0, len(wanted), BATCH):
         part = wanted[start : start + BATCH]
         yield from rows.filter(gmail_message_id__in=part).only(*columns)
-
-
-def _ids(account: MailAccount) -> Iterable[str]:
-    return Message.objects.filter(account=account).values_list("gmail_message_id", flat=True)
 
 
 def _listed(gmail: GmailClient, label_id: str | None) -> Iterator[str]:

@@ -98,12 +98,7 @@ def renew_watch_now(account: MailAccount, *, reason: str = "", by: Actor = SERVI
     if account.connection != Connection.CONNECTED:
         raise WrongState("The mailbox is not connected.")
     request_watch(account)
-    audit(
-        "mailbox.renew_watch",
-        account,
-        by,
-        reason,
-    )
+    audit("mailbox.renew_watch", account, by, reason)
 
 
 def count_watches() -> dict[str, int]:
