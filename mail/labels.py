@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -34,6 +35,12 @@ LABEL_NAMES: Final[dict[LabelKey, str]] = {
     LabelKey.DONE: "🤖 AI/Done",
 }
 """The name shown in Gmail; the parent comes first, as it must exist before its children."""
+
+KEYS: Final = {name.casefold(): key for key, name in LABEL_NAMES.items()}
+"""The key by the name in Gmail, casefolded."""
+
+USER_LABEL_ID: Final = re.compile(r"Label_\d+")
+"""The form of Gmail's ids for labels of people, which nobody would choose as a name."""
 
 STATE_LABELS: Final[frozenset[LabelKey]] = frozenset(LabelKey) - {LabelKey.PARENT, LabelKey.DONE}
 """The labels that show a thread's state; the label Done removes all of them and stays."""

@@ -7,21 +7,16 @@ pages showed. Everything here must be used in the firm's scope.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import Any
 from uuid import UUID
 
 from mail.errors import ConditionsInvalid, RuleInvalid
-from mail.labels import GMAIL_LABELS, LABEL_NAMES, LabelKey, is_own_label
+from mail.labels import GMAIL_LABELS, KEYS, LABEL_NAMES, USER_LABEL_ID, LabelKey, is_own_label
 from mail.models import MailAccount, MailLabel
 from mail.rules.conditions import Group, Leaf, parse_conditions, with_labels
 from mail.services.rules.scopes import fault
-
-_KEYS = {name.casefold(): key for key, name in LABEL_NAMES.items()}
-# The form of Gmail's ids for labels of people, which nobody would choose as a name.
-_USER_LABEL_ID = re.compile(r"Label_\d+")
 
 
 class MailboxLabels:
@@ -84,12 +79,12 @@ def label_called(name: str, labels: Sequence[MailLabel]) -> MailLabel | None:
 def _is_called(row: MailLabel, name: str) -> bool:
     """Say whether a label has this name in any case, or is Mailroom's own label of this name."""
     wanted = name.casefold()
-    return row.name.casefold() == wanted or (bool(row.key) and row.key == _KEYS.get(wanted))
+    return row.name.casefold() == wanted or (bool(row.key) and row.key == KEYS.get(wanted))
 
 
 def firm_label_name(label: str) -> str:
     """Return the name for which a label in a firm's rule stands."""
-    if not _USER_LABEL_ID.fullmatch(label):
+    if not USER_LABEL_ID.fullmatch(label):
         return label
     found = _stands_for(label)
     return _everywhere(found[0]) if found else label
@@ -108,7 +103,7 @@ def is_lost(label: str, account_id: UUID, gone: Collection[str]) -> bool:
 
 def _stands_for(label: str) -> list[MailLabel]:
     rows = MailLabel.objects.order_by("pk")
-    if _USER_LABEL_ID.fullmatch(label):
+    if USER_LABEL_ID.fullmatch(label):
         return list(rows.filter(gmail_label_id=label)[:1])
     return [row for row in rows if _is_called(row, label)]
 
@@ -158,7 +153,7 @@ def with_label_names(actions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     named, faults = [], []
     for index, one in enumerate(actions):
         parameters = one["parameters"]
-        if _USER_LABEL_ID.fullmatch(parameters.get("label", "")):
+        if USER_LABEL_ID.fullmatch(parameters.get("label", "")):
             try:
                 parameters = {**parameters, "label": _stored_label(parameters["label"], None)}
             except ValueError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from mail.errors import ActionInvalid
 from mail.gmail.answers import Label
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailConflict
-from mail.labels import LABEL_NAMES, LabelKey
+from mail.labels import KEYS, LABEL_NAMES, USER_LABEL_ID, LabelKey
 from mail.models import MAX_LABEL_LENGTH, ActionType, EventType, MailAccount, MailLabel
 from mail.services.operation import audit
 from mail.services.rules.rules import disable_rules_of_labels
@@ -23,9 +22,6 @@ _CATEGORIES = ("PERSONAL", "SOCIAL", "PROMOTIONS", "UPDATES", "FORUMS")
 SYSTEM_LABELS = frozenset({"INBOX", "UNREAD", "STARRED", "IMPORTANT", "SPAM", "TRASH"}).union(
     f"CATEGORY_{name}" for name in _CATEGORIES
 )
-_KEYS = {name.casefold(): key for key, name in LABEL_NAMES.items()}
-# The form of Gmail's ids for labels of people, which nobody would choose as a name.
-_USER_LABEL_ID = re.compile(r"Label_\d+")
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ def known_label_id(account: MailAccount, label: str) -> str | None:
     if label.upper() in SYSTEM_LABELS:
         return label.upper()
     name = label.casefold()
-    key = _KEYS.get(name)
+    key = KEYS.get(name)
     with firm_scope(account.firm_id):
         known = list(MailLabel.objects.filter(account=account))
     matches = [
@@ -114,10 +110,10 @@ def ensure_label(account: MailAccount, gmail: GmailClient, label: str) -> str:
     found = find_label(account, gmail, label)
     if found is not None:
         return found
-    if _USER_LABEL_ID.fullmatch(label):
+    if USER_LABEL_ID.fullmatch(label):
         fault = Fault("label", "unknown", f"the mailbox has no label with the id {label}")
         raise ActionInvalid(ActionType.APPLY_LABEL, [fault])
-    key = _KEYS.get(label.casefold())
+    key = KEYS.get(label.casefold())
     if key not in (None, LabelKey.PARENT):
         ensure_label(account, gmail, LABEL_NAMES[LabelKey.PARENT])
     return _create(account, gmail, label)
@@ -158,7 +154,7 @@ def _remember(account: MailAccount, label: Label) -> None:
         account=account,
         gmail_label_id=label["id"],
         defaults={"name": name},
-        create_defaults={"name": name, "key": _KEYS.get(name.casefold(), "")},
+        create_defaults={"name": name, "key": KEYS.get(name.casefold(), "")},
     )
 
 
