@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, OuterRef, QuerySet, Subquery, UUIDField, When
+from django.db.models import OuterRef, QuerySet, Subquery, UUIDField
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -16,12 +16,12 @@ from interfaces.api.schema import operation
 from jobs.api.query import FirmPageQuery
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.base import FirmRowSerializer, MailView
+from mail.api.base import FirmRowSerializer
+from mail.api.content import ContentView
 from mail.api.serializers import SwitchBody
 from mail.models import Action, ActionLink, ActionStatus, ActionType, Relation
 from mail.services.actions.actions import irreversible_reason
 from mail.services.actions.undo import request_undo, snoozed_again, why_not_undoable_with
-from mail.services.mailboxes.content_access import readable
 from tenants.models import Role
 from tenants.scope import firm_scope
 
@@ -83,7 +83,7 @@ class ActionQuery(FirmPageQuery):
     status = serializers.ChoiceField(ActionStatus.choices, required=False)
 
 
-class Actions(MailView):
+class Actions(ContentView):
     """The actions of the caller's firms."""
 
     resource = tag = "actions"
@@ -128,16 +128,16 @@ class Actions(MailView):
         return Response(self.represent(self.get_rows().get(pk=undo.pk)), status)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return the actions, each with whether the caller may read its mailbox."""
-        may_read = readable(self.request.user.pk, "account__")
+        """Return the actions, each with its undo."""
         undos = ActionLink.objects.filter(
             effect=OuterRef("pk"), relation=Relation.UNDO_OF, counts=True
         )
-        rows: QuerySet[Any] = super().get_rows().select_related("firm", "account", "message")
+        rows: QuerySet[Any] = (
+            super().get_rows(**filters).select_related("firm", "account", "message")
+        )
         annotated: QuerySet[Any] = rows.defer("message__html", "message__text").annotate(
-            is_readable=Case(When(may_read, then=True), default=False),
             undo_id=Subquery(undos.values("cause_id")[:1], output_field=UUIDField()),
             undo_status=Subquery(undos.values("cause__status")[:1]),
             snoozed_again=snoozed_again(),
         )
-        return annotated.filter(**filters)
+        return annotated

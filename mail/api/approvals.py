@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, QuerySet, When
+from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
@@ -19,8 +19,8 @@ from interfaces.api.schema import operation
 from jobs.api.query import FirmPageQuery, choice
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.base import FirmRowSerializer, MailView
-from mail.api.content import FOR_READERS
+from mail.api.base import FirmRowSerializer
+from mail.api.content import FOR_READERS, ContentView
 from mail.api.serializers import SwitchBody
 from mail.models import Approval, ApprovalStatus
 from mail.services.approvals.approvals import (
@@ -32,7 +32,6 @@ from mail.services.approvals.approvals import (
     reject,
 )
 from mail.services.approvals.notice import all_facts_of
-from mail.services.mailboxes.content_access import readable
 from tenants.access import access_of
 
 
@@ -127,7 +126,7 @@ def _decision(
     return perform
 
 
-class Approvals(MailView):
+class Approvals(ContentView):
     """The questions of the caller's firms."""
 
     resource = tag = "approvals"
@@ -183,8 +182,6 @@ class Approvals(MailView):
         return Response(body, status=status, content_type=PROBLEM_TYPE)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return the approvals and what they are about, annotated with `is_readable`."""
-        rows = super().get_rows().select_related("account", "message", "action", "outbound")
-        readers = Case(When(readable(self.request.user.pk, "account__"), then=True), default=False)
-        marked: QuerySet[Any] = rows.filter(**filters).annotate(is_readable=readers)
-        return marked
+        """Return the approvals and what they are about."""
+        rows = super().get_rows(**filters)
+        return rows.select_related("account", "message", "action", "outbound")
