@@ -14,9 +14,8 @@ from django.utils.safestring import SafeString
 
 from interfaces.admin.base import ParameterRefused, ReadOnlyAdmin
 from interfaces.admin.filters import SPANS
-from jobs.admin.base import exact
+from jobs.admin.base import exact, page_time
 from jobs.admin.filters import CreatedFilter, LockKeyFilter, OlderFilter, SettledFilter
-from jobs.admin.page_time import page_time
 from jobs.errors import SearchInvalid
 from jobs.models import JobQueue
 from jobs.queries.search import find_jobs

@@ -40,6 +40,7 @@ SECRETS = [
     ("sent bearer abcdef123456 to the server", "abcdef123456"),
     ("jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl here", "c2lnbmF0dXJl"),
     ("ya29.a0AfH6SMBxxxxxxxx was refused", "a0AfH6SMB"),
+    ("unauthorized_client: GOCSPX-xY_1234567890abcd", "xY_1234567890"),
     ("code 1//0gabcdefghijklmnopq", "abcdefghijklmnopq"),
     ("key AIzaSyA1234567890abcdefghijklmn", "SyA1234567890"),
     ("key rk-abcdefghijklmnop1234", "abcdefghijkl"),

@@ -7,6 +7,7 @@ from django.db.models import Model
 from rest_framework.serializers import Serializer
 
 from jobs.admin.limits import RateForm
+from jobs.api.notifications import DeliverySerializer
 from jobs.api.requests import RateLimitBody
 from jobs.models import (
     Attempt,
@@ -38,7 +39,6 @@ from jobs.queries.serializers.limits import (
     PauseSerializer,
     RateLimitSerializer,
 )
-from jobs.queries.serializers.notifications import DeliverySerializer
 from jobs.queries.serializers.schedules import ScheduleDetailSerializer, ScheduleRunSerializer
 from tenants.admin.firm import LimitsForm
 from tenants.models import Firm
