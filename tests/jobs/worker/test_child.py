@@ -136,6 +136,7 @@ def test_a_pipe_that_nobody_reads_does_not_keep_it_from_ending(tmp_path: Path) -
         stdout=subprocess.PIPE,
         stderr=writing,
         text=True,
+        start_new_session=True,
     )
     try:
         assert supervisor.stdout is not None
@@ -144,7 +145,8 @@ def test_a_pipe_that_nobody_reads_does_not_keep_it_from_ending(tmp_path: Path) -
         supervisor.send_signal(signal.SIGTERM)
         said, _ = supervisor.communicate(timeout=60)
     finally:
-        supervisor.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(supervisor.pid, signal.SIGKILL)
         os.close(reading)
         os.close(writing)
     assert said.splitlines() == ["exit code 1", "left"]
