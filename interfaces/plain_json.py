@@ -37,16 +37,6 @@ def is_text(value: object) -> TypeGuard[str]:
     return issubclass(type(value), str)
 
 
-def printable(text: str, length: int = 100) -> str:
-    """Return the beginning of a text that a caller gave, as a message can quote it."""
-    return (
-        text[:length]
-        .replace("\x00", "\N{REPLACEMENT CHARACTER}")
-        .encode("utf-8", "replace")
-        .decode()
-    )
-
-
 def unstorable_return(function: Callable[..., Any]) -> type | None:
     """Return the class that the function is declared to return, if no value of it can be stored.
 

@@ -7,6 +7,7 @@ import re
 from interfaces.database_values import DATABASE_VALUES
 
 REDACTED_TEXT = "[redacted]"
+MOST_QUOTED = 100
 
 # Without a word boundary in front, because PGPASSWORD and client_secret end in these words too.
 _HIDDEN_NAME = r"(?i:password|passwd|secret|token|api[_-]?key|authorization|private[_-]?key|cookie)"
@@ -69,6 +70,11 @@ def redact(text: str, limit: int) -> str:
         text = pattern.sub(_redacted, text)
     text = _storable(text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def quotable(text: str) -> str:
+    """Return the beginning of a text that a caller gave, as a message can quote it."""
+    return _storable(text[:MOST_QUOTED])
 
 
 def hide_secrets(text: str) -> str:

@@ -41,7 +41,7 @@ from typing import Any
 from uuid import UUID
 
 from interfaces.moments import YEARS, is_in_range
-from interfaces.plain_json import printable
+from interfaces.redaction import quotable
 
 # A hundred years: adding a longer wait to a time can exceed what databases and Python represent.
 LONGEST_WAIT_SECONDS = 100 * 366 * 86_400
@@ -103,7 +103,7 @@ class UnknownJobType(PayloadInvalid, code="unknown_job_type"):
             hint = f"; did you mean {' or '.join(suggestions)}?"
         elif suggestions is not None:
             hint = "; its function must be in `job_handlers.py` of an app in INSTALLED_APPS"
-        job_type = printable(job_type)
+        job_type = quotable(job_type)
         message = f"No handler registered for job_type: {job_type}{hint}"
         super().__init__(job_type, [Fault("job_type", "unknown_type", message)])
 

@@ -13,7 +13,8 @@ from typing import Any
 import orjson
 from django.utils.functional import LazyObject
 
-from interfaces.plain_json import ENCODED, PLAIN, is_text, plain, printable
+from interfaces.plain_json import ENCODED, PLAIN, is_text, plain
+from interfaces.redaction import quotable
 from jobs import registry
 from jobs.conf import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH
 from jobs.errors import Fault, PayloadInvalid
@@ -245,7 +246,7 @@ def form_faults(
 
 def _join(path: str, key: str) -> str:
     # Messages name the key.
-    key = printable(key)
+    key = quotable(key)
     return f"{path}.{key}" if path else key
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from datetime import datetime
 
-from interfaces.plain_json import is_text, printable
+from interfaces.plain_json import is_text
+from interfaces.redaction import quotable
 from jobs import registry
 from jobs.engine.clock import database_now
 from jobs.engine.job_arguments import moment_faults, number_faults, seconds_faults
@@ -125,4 +126,4 @@ def _unknown(field: str, word: str, known: list[str]) -> list[Fault]:
         return []
     close = difflib.get_close_matches(word, known, n=2)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return [Fault(field, "unknown", f"{printable(word)!r} is unknown{hint}")]
+    return [Fault(field, "unknown", f"{quotable(word)!r} is unknown{hint}")]
