@@ -1,8 +1,8 @@
 """The search of jobs: qualifiers such as `type:sync error:timeout created:>2026-01-01`, and an id.
 
-Unless an index finds the jobs, a page of a search or of a filter reads only a number of the newest
-jobs in its scope, time and user, so that its cost does not grow with the table. The next page
-continues after them.
+Unless an index finds the jobs, a page of a search reads the newest jobs in its scope, time and user
+for a limited time, so that its cost does not grow with the table. The next page continues after
+them.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ PAYLOAD = "payload."
 
 # Filters that limit how many jobs a page may have to read.
 _BOUNDS = ("created_after", "created_before", "user")
-# Filters that no index serves: it would cost each enqueue and each completion.
-_NOT_INDEXED = ("category", "job_type", "limit_key", "correlation_id", "error")
 # The statuses whose jobs an index finds.
 _INDEXED = frozenset({*LIVE, Status.DLQ, Status.FAILED, Status.CANCELED})
 
@@ -92,6 +90,8 @@ def find_jobs(
         SearchInvalid: a qualifier is unknown, given twice, or has no valid value.
     """
     rows = filter_jobs(jobs, **filters)
+    if not search or not search.strip():
+        return FoundJobs(rows)
     chosen = {
         name: value for name, value in {**(applied or {}), **filters}.items() if value is not None
     }
@@ -100,9 +100,6 @@ def find_jobs(
     if firms is not None:
         window = window.filter(firm_id__in=firms)
     indexed = "held_back" in chosen or chosen.get("status") in _INDEXED
-    if not search or not search.strip():
-        found_at_once = indexed or not any(name in chosen for name in _NOT_INDEXED)
-        return FoundJobs(rows, None if found_at_once else Window(window))
     if "\0" in search:
         raise invalid("", "invalid", "cannot contain the NUL character")
     given, term = _parse(search)

@@ -172,18 +172,6 @@ def cases() -> dict[str, tuple[Case, int]]:
             )
             for status in (Status.FAILED, Status.CANCELED)
         },
-        **{
-            f"jobs, {name} {value}": (
-                lambda chosen={name: value}: listed(**chosen),
-                READ,
-            )
-            for name, value in (
-                ("job_type", "none"),
-                ("correlation_id", "none"),
-                ("limit_key", "none"),
-                ("error", "none"),
-            )
-        },
         "failed jobs of a type": (
             lambda: listed(status=Status.FAILED, job_type="none"),
             OPEN_LETTERS + 2 * ENDED_OTHERWISE,

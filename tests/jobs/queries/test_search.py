@@ -204,14 +204,14 @@ def test_a_page_reads_so_much_and_the_next_goes_on(
     assert pages == [newest_first[1:3], [newest_first[3]], [newest_first[6]]]
 
 
-def test_a_filter_that_no_index_serves_reads_so_much_at_a_time(
+def test_a_search_reads_until_its_page_is_full_or_its_time_over(
     firm: Firm, other_firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lists, "ROWS_AT_ONCE", 2)
     rare = JobQueueFactory(firm=firm, job_type="sync", status="failed", completed_at=timezone.now())
     for one in (firm, firm, other_firm, other_firm):
         JobQueueFactory(firm=one)
-    filters: dict[str, object] = {"job_type": "sync"}
+    filters = {"search": "type:sync"}
     with all_firms("test"):
         found = find_jobs(job_rows(), **filters)
         whole = get_page(found.rows, limit=2, window=found.window)
@@ -239,7 +239,7 @@ def test_a_filter_that_no_index_serves_reads_so_much_at_a_time(
         {"category": "sync", "status": "pending"},
         {"job_type": "sync", "held_back": "anything"},
         {"search": "status:canceled error:x"},
-        {"status": "completed"},
+        {"job_type": "sync", "correlation_id": "x", "error": "x"},
         {},
     ],
 )
