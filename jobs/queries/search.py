@@ -43,7 +43,7 @@ _BOUNDS = ("created_after", "created_before", "user")
 # The statuses whose jobs an index finds.
 _INDEXED = frozenset({*LIVE, Status.DLQ, Status.FAILED, Status.CANCELED})
 
-_TOKEN = re.compile(r'([a-z_]+(?:\.\w+)*):("[^"]*"|\S+)|("[^"]*"|\S+)')
+_TOKEN = re.compile(r'([a-z_]+(?:\.\w+)*):("[^"]*"|\S*)|("[^"]*"|\S+)')
 
 
 @dataclass(frozen=True)

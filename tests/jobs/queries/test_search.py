@@ -123,6 +123,7 @@ def test_what_cannot_be_searched_names_the_qualifier(firm: Firm) -> None:
         ("firm:nowhere", ("search.firm", "unknown")),
         ("user:nobody", ("search.user", "unknown")),
         ('type:""', ("search.type", "required")),
+        ("type:", ("search.type", "required")),
         ("type:a type:b", ("search.type", "repeated")),
         ("payload.order:17", ("search.payload.order", "needs_type")),
         ("payload.order:17 type:ship", ("search.payload.order", "needs_created")),
