@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, When
 
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue, JobQueue
-from jobs.queries.filters import filter_dead_letters, only_live, only_without_result
+from jobs.queries.filters import filter_dead_letters, only_live
 from jobs.queries.last_errors import class_name
 from jobs.queries.lists import LARGE_COLUMNS
 from jobs.queries.search import find_jobs
@@ -99,8 +99,8 @@ def eligible_rows(operation: BulkOperation, selection: Selection) -> QuerySet[An
         narrow: Any = filter_dead_letters
     else:
         rows = JobQueue.objects.all() if selection.rows is None else selection.rows
-        narrow_by_index = only_without_result if operation is BulkOperation.RETRY else only_live
-        rows = narrow_by_index(rows)
+        if operation is not BulkOperation.RETRY:
+            rows = only_live(rows)
         if operation is not BulkOperation.CANCEL:
             rows = rows.filter(status__in=_ELIGIBLE[operation])
         if selection.seen_at is not None:

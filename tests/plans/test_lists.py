@@ -215,10 +215,6 @@ def cases() -> dict[str, tuple[Case, int]]:
             OPEN_LETTERS + len(ERRORS),
         ),
         "jobs that a bulk operation is for": (lambda: totals(BulkOperation.CANCEL), LIVE),
-        "jobs that a bulk retry is for": (
-            lambda: totals(BulkOperation.RETRY),
-            OPEN_LETTERS + 2 * ENDED_OTHERWISE,
-        ),
         "letters that one is for": (lambda: totals(BulkOperation.DISCARD), OPEN_LETTERS),
         "statistics": (queue_stats, live_and_dead),
         "dashboard": (lambda: dashboard(RequestFactory().get("/"), {}), live_and_dead),

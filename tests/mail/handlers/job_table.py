@@ -23,9 +23,9 @@ from mail.services.approvals.approvals import ask_approval
 from mail.services.deciding.requests import enqueue_classify
 from mail.services.digests.due import enqueue_due_digests
 from mail.services.drafting.requests import (
-    enqueue_cleanup,
     enqueue_manual_draft,
     enqueue_rework,
+    enqueue_sent_check,
 )
 from mail.services.exports.requests import request_data
 from mail.services.queueing import request_backfill, request_label_sync
@@ -135,7 +135,7 @@ def _rework(office: Office) -> JobQueue:
 
 def _cleanup(office: Office) -> JobQueue:
     message = office.answerable()
-    return office.scoped(enqueue_cleanup, message.account_id, message.thread_id, "check_sent")
+    return office.scoped(enqueue_sent_check, message.account_id, message.thread_id)
 
 
 def _agent_process(office: Office) -> JobQueue:
