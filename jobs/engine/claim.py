@@ -21,7 +21,6 @@ from jobs.engine.dialects.claim_parameters import (
     ClaimFilter,
     FirmsWithWork,
     Quota,
-    Range,
     firm_ranges,
 )
 from jobs.engine.fair_share import (
@@ -222,10 +221,8 @@ def _backlog(limit: int, fair_share: FairShare, wanted: ClaimFilter) -> Backlog 
         and dialect.firms_with_work(backlog.others(), wanted, 1) is None
     ):
         return backlog.beginning_after(fair_share.cursor(backlog.found.priority).after)
-    ranges: list[Range] = []
-    for priority in Priority:
-        start = fair_share.cursor(priority).after
-        ranges += firm_ranges(priority.value, start, start)
+    starts = [(priority.value, fair_share.cursor(priority).after) for priority in Priority]
+    ranges = [one for value, start in starts for one in firm_ranges(value, start, start)]
     found = dialect.firms_with_work(ranges, wanted, limit)
     return None if found is None else Backlog(wanted, found)
 
