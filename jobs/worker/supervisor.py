@@ -239,8 +239,8 @@ def _close_connections() -> None:
     In a fork a pool has no threads that replace a broken connection.
     """
     connections.close_all()
-    for connection in connections.all():
-        # Only some databases have pools. One that is set up wrongly is reported by the workers.
-        close_pool = getattr(connection, "close_pool", lambda: None)
+    for alias in connections:
+        # Only some databases have pools. One that is set up wrongly, or whose driver is missing, is
+        # reported by what uses it, if anything does.
         with suppress(ImproperlyConfigured):
-            close_pool()
+            getattr(connections[alias], "close_pool", lambda: None)()

@@ -175,6 +175,23 @@ def test_it_says_why_a_process_cannot_be_started() -> None:
     assert all("No such file or directory: '/no/python'" in line for line in lines)
 
 
+def test_a_database_that_nothing_uses_may_lack_its_driver() -> None:
+    code = (
+        "from django.conf import settings\n"
+        "settings.DATABASES['unused'] = {'ENGINE': 'not_installed'}\n"
+        f"{SUPERVISED.format(ending='return 0')}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines()[-2:] == ["exit code 0", "left"], done.stderr
+
+
 @linux_only
 @pytest.mark.processes
 @pytest.mark.django_db(transaction=True)
