@@ -26,8 +26,8 @@ MAX_ADDRESS_CHARS: Final = 320
 MAX_HEADER_CHARS: Final = 10_000
 # Beside the rest of the line, within the 998 characters that RFC 5322 allows.
 MAX_LINE: Final = 450
-# After a longer name the address stands on a line of its own.
-LONG_NAME: Final = 50
+# RFC 2047 allows 75 characters for an encoded word and 76 for its line, with the header's name.
+MAX_ENCODED: Final = 66
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 _ATOMS: Final = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
 _MESSAGE_ID: Final = re.compile(r"<[!-;=?-~]{1,250}>")
@@ -191,14 +191,15 @@ def _written(address: Address) -> str:
     name = _words(address.name)
     if name == address.name and not _ATOMS.fullmatch(name):
         name = '"{}"'.format(re.sub(r'(["\\])', r"\\\1", name))
-    return f"{name}\r\n <{mailbox}>" if len(name) > LONG_NAME else f"{name} <{mailbox}>"
+    one_line = f"{name} <{mailbox}>"
+    return one_line if len(one_line) <= MAX_ENCODED else f"{name}\r\n <{mailbox}>"
 
 
 def _words(text: str) -> str:
     """Return the text as it is if one line can hold it, else as encoded words."""
     if text.isascii() and len(text) <= MAX_LINE and "=?" not in text and text == text.strip():
         return text
-    return Header(text, "utf-8").encode(linesep="\r\n")
+    return Header(text, "utf-8", maxlinelen=MAX_ENCODED).encode(linesep="\r\n")
 
 
 def _add_body(message: EmailMessage, mail: OutgoingMail) -> None:

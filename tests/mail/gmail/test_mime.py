@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import email.policy
+import re
 from email.header import decode_header, make_header
 from email.message import Message
 from email.utils import getaddresses
@@ -39,6 +40,23 @@ def written(name: str, *, subject: str = "", domain: str = "") -> Message:
     strictly = email.message_from_bytes(raw, policy=email.policy.default)
     assert [one.addr_spec for one in strictly["To"].addresses] == recipients(read)
     return read
+
+
+@pytest.mark.parametrize("name", ["é" * 400, "Žofie Nováková", "=?", "a" * 451])
+def test_encoded_words_and_their_lines_are_as_short_as_programs_may_expect(name: str) -> None:
+    mail = OutgoingMail(
+        sender=Address(name, f"{'owner' * 12}@acme.example"),
+        to=(Address(name, TO[0]), Address(name, f"{'bob' * 20}@partner.example")),
+        cc=(Address(name, TO[1]),),
+        subject=name,
+        message_id="<one@acme.example>",
+    )
+    head = build_mail(mail).decode().partition("\r\n\r\n")[0]
+    lines = [line for line in head.split("\r\n") if "=?" in line]
+    words = [word for line in lines for word in re.findall(r"=\?\S+\?=", line)]
+    # RFC 2047, section 2.
+    assert max(map(len, words)) <= 75
+    assert max(map(len, lines)) <= 76
 
 
 def recipients(read: Message) -> list[str]:
