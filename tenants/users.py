@@ -26,10 +26,10 @@ def find_users(name: str) -> QuerySet[Any]:
     return users.filter(**{f"{sign_in_field()}__iexact": name})
 
 
-def is_stored(user: object) -> bool:
-    """Say whether the user is a row that was read or saved; a new one may have an id already."""
+def is_stored(row: object) -> bool:
+    """Say whether this is a row that was read or saved; a new one may have an id already."""
     return (
-        isinstance(user, Model) and user.pk is not None and not user._state.adding  # noqa: SLF001 - Django documents it
+        isinstance(row, Model) and row.pk is not None and not row._state.adding  # noqa: SLF001 - Django documents it
     )
 
 

@@ -13,6 +13,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.transactions import run_alone
 from jobs.errors import ArgumentsInvalid, Fault
 from tenants.models import SYSTEM_SLUG, Firm
+from tenants.users import is_stored
 
 # Three rows tell one firm from several, because the reserved firm is among them.
 FIRST_FIRMS_SQL = "SELECT id, slug FROM tenants_firm ORDER BY id LIMIT 3"
@@ -77,10 +78,10 @@ def firm_id_of(firm: object) -> int:
         message = f"must be a Firm or the id of one, not {type(firm).__name__}"
         raise ArgumentsInvalid([Fault("firm", "wrong_type", message)])
     firm_id: int | None = firm if isinstance(firm, int) else firm.pk
-    # A caller that has the row has read it from the database. An id may be any number, even one
-    # that SQLite cannot take as a parameter.
-    if firm_id is None or (
-        isinstance(firm, int) and not (0 < firm_id <= MOST_ID and exists("firm", firm_id))
+    # A caller that has a stored row has read it from the database. An id may be any number, even
+    # one that SQLite cannot take as a parameter.
+    if firm_id is None or not (
+        is_stored(firm) or (0 < firm_id <= MOST_ID and exists("firm", firm_id))
     ):
         raise ArgumentsInvalid([Fault("firm", "unknown", f"no firm has the id {firm_id}")])
     return firm_id

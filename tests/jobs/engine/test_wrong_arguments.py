@@ -377,6 +377,19 @@ def test_a_user_who_is_not_stored_is_no_user_yet_even_with_an_id(firm: Firm) -> 
     assert enqueue("noop", firm=firm, user=type(stored)(pk=stored.pk)).job.user_id == stored.pk
 
 
+def test_a_firm_that_is_not_stored_is_no_firm_yet_even_with_an_id(firm: Firm) -> None:
+    new = Firm(pk=9999, name="new", slug="new")
+    for refused in (
+        lambda: enqueue("noop", firm=new),
+        lambda: enqueue_many([GOOD], firm=new),
+        lambda: pause(firm=new, reason="away"),
+    ):
+        with pytest.raises(ArgumentsInvalid, match=r"^firm: no firm has the id 9999"):
+            refused()
+    assert rows(JobQueue) == []
+    assert enqueue("noop", firm=Firm(pk=firm.pk)).created
+
+
 def test_who_did_it_and_who_is_asked_are_stored_users(
     firm: Firm, job_types: dict[str, JobType]
 ) -> None:
