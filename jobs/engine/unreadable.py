@@ -100,7 +100,9 @@ def _following_jobs(after: UUID) -> _Rows:
 
 def _callbacks(after: UUID) -> _Rows:
     dialect = dialects.current()
-    first = "SELECT m.job_id FROM jobs_batchmember m WHERE m.batch_id = b.id ORDER BY m.id LIMIT 1"
+    # Not by the id alone: PostgreSQL would read the members of all batches in this order.
+    order = "ORDER BY m.state, m.id"
+    first = f"SELECT m.job_id FROM jobs_batchmember m WHERE m.batch_id = b.id {order} LIMIT 1"
     open_events = ", ".join(f"b.{event}_at IS NULL" for event in EVENTS)
     rows = fetch(
         f"""

@@ -1,4 +1,4 @@
-"""The batch that enqueued a job is found by an index, however many batches there are."""
+"""Batches and their members are found by indexes, however many batches there are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from jobs.models import Batch
+from jobs.engine.unreadable import unreadable_jobs
+from jobs.models import Batch, BatchMember
 from jobs.queries.job_detail import details_of
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
@@ -53,3 +54,24 @@ def test_the_page_of_a_job_reads_no_batch_but_its_own(firm: Firm) -> None:
     # PostgreSQL may scan the table of members, because it is empty.
     assert "Seq Scan jobs_batch " not in read
     assert "SCAN jobs_batch " not in f"{read} "
+
+
+def test_check_jobs_reads_of_each_batch_no_member_but_its_own(firm: Firm) -> None:
+    with all_firms("test"):
+        batches = Batch.objects.bulk_create(
+            Batch(firm=firm, correlation_id="c-1") for _ in range(100)
+        )
+        BatchMember.objects.bulk_create(
+            BatchMember(firm=firm, batch=batch, job_id=uuid4(), state="pending")
+            for batch in batches
+            for _ in range(50)
+        )
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+        with CaptureQueriesContext(connection) as captured:
+            unreadable_jobs()
+        (sql,) = [one["sql"] for one in captured if "jobs_batchmember" in one["sql"]]
+        read = " | ".join(tables_read(sql))
+    assert "batch_member_states" in read
+    assert "jobs_batchmember_pkey" not in read
+    assert "Seq Scan jobs_batchmember" not in read
