@@ -17,7 +17,7 @@ from tenants.scope import all_firms, firm_scope
 from tests.factories.jobs import JobQueueFactory
 from tests.support.plans import nodes
 
-pytestmark = [pytest.mark.django_db, pytest.mark.req("A-02")]
+pytestmark = [pytest.mark.django_db]
 
 BATCHES = 5_000
 
@@ -37,6 +37,7 @@ def tables_read(sql: str) -> list[str]:
     ]
 
 
+@pytest.mark.req("A-02")
 def test_the_page_of_a_job_reads_no_batch_but_its_own(firm: Firm) -> None:
     job = JobQueueFactory(firm=firm)
     with all_firms("test"):
