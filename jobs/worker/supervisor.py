@@ -242,5 +242,5 @@ def _close_connections() -> None:
     for alias in connections:
         # Only some databases have pools. One that is set up wrongly, or whose driver is missing, is
         # reported by what uses it, if anything does.
-        with suppress(ImproperlyConfigured):
+        with suppress(ImproperlyConfigured, TypeError, ValueError):
             getattr(connections[alias], "close_pool", lambda: None)()
