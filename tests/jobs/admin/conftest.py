@@ -168,7 +168,11 @@ def _fill(firm: Firm, username: str) -> FirmRows:
                 )
             ),
             schedule_run=ScheduleRun.objects.create(
-                firm=firm, schedule=nightly, job_type="noop", error=f"secret of {firm.slug}"
+                firm=firm,
+                schedule=nightly,
+                job_type="noop",
+                correlation_id="c-1",
+                error=f"secret of {firm.slug}",
             ),
             batch=Batch.objects.create(
                 firm=firm, name=f"secret of {firm.slug}", correlation_id="c-1"
