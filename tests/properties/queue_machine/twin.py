@@ -196,7 +196,7 @@ class Twin:
 
     def look(self, worker_id: UUID) -> Look:
         """Let a rescuer read the jobs of a silent worker, and decide about each."""
-        self.now(lambda: in_transaction(rescuing._mark_dead))
+        self.now(lambda: in_transaction(lambda: rescuing._mark_dead(None)))
         if worker_id not in upkeep.mark_dead(self.state):
             return [], []
         running = dict(reading(rescuing._dead_workers))[worker_id]
