@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from interfaces.admin.base import ParameterRefused, ReadOnlyAdmin
 from interfaces.admin.filters import SPANS
 from jobs.admin.base import exact, page_time
-from jobs.admin.filters import CreatedFilter, LockKeyFilter, OlderFilter, SettledFilter
+from jobs.admin.filters import CreatedFilter, OlderFilter
 from jobs.errors import SearchInvalid
 from jobs.models import JobQueue
 from jobs.queries.search import find_jobs
@@ -24,9 +24,8 @@ from tenants.admin.filters import FirmFilter
 from tenants.models import Firm, Role
 
 SEARCH = "q"
-# The filters that `find_jobs` takes into account, and where their names differ from those there.
-FILTERS = ("status", "category", "held_back", "type", "user")
-NAMES = {"type": "job_type"}
+# The filters by which a search has fewer jobs to read.
+FILTERS = ("status", "held_back", "user")
 
 
 class JobSearchAdmin(ReadOnlyAdmin):
@@ -84,17 +83,12 @@ def _firms_of(request: HttpRequest) -> list[int] | None:
 
 
 def _filters_of(request: HttpRequest) -> dict[str, Any]:
-    """Return the chosen filters of the list by the names of `filter_jobs`."""
-    chosen = {name: request.GET.get(name, "").strip() for name in request.GET}
-    if chosen.get(SettledFilter.parameter_name) or chosen.get(LockKeyFilter.parameter_name):
-        # These find few jobs by an index.
-        return {}
+    """Return the chosen ones of FILTERS, and the time, by the names of `filter_jobs`."""
+    given = request.GET
     filters: dict[str, Any] = {
-        NAMES.get(parameter, parameter): value
-        for parameter, value in chosen.items()
-        if value and parameter in FILTERS
+        name: value for name in FILTERS if (value := given.get(name, "").strip())
     }
-    if span := chosen.get(CreatedFilter.parameter_name):
+    if span := given.get(CreatedFilter.parameter_name, "").strip():
         filters["created_after"] = page_time() - SPANS[span][1]
     return filters
 

@@ -68,9 +68,9 @@ class Jobs(QueueView):
 
     list = list_operation(
         "List jobs",
-        "Newest first. Filters are combined: a job has to meet all of them. Where no index finds "
-        "the jobs, a page reads older ones for a limited time only, so it may have fewer rows than "
-        "asked for, even none. As long as `next` is not null, the list goes on there.",
+        "Newest first. Filters are combined: a job has to meet all of them. A page of a search "
+        "reads for a second at most, so it may have fewer rows than asked for, even none. As long "
+        "as `next` is not null, the search goes on there.",
         serializer=JobRowSerializer,
         rows="jobs",
         query=JobQuery,

@@ -83,7 +83,7 @@ def find_jobs(
     """Narrow `jobs` by the filters of `filter_jobs` and by a search.
 
     `readable` are the firms whose payloads the caller may read; None stands for all in scope.
-    `firms` and the filters `applied` narrow `jobs` already.
+    `firms` and the filters `applied` narrow `jobs` already; with them a search has less to read.
 
     Raises:
         FilterInvalid: no user in scope has the name `user`.
