@@ -347,6 +347,18 @@ def test_the_list_takes_qualifiers_and_says_how_far_back_it_searched(
     assert older_link(bounded)["q"] == "key:welcome"
 
 
+def test_a_search_of_one_firm_reads_its_jobs_alone(
+    staff: Client, acme: FirmRows, globex: FirmRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = JobQueueFactory(firm=acme.firm, correlation_id="rare")
+    for _ in range(3):
+        JobQueueFactory(firm=globex.firm)
+    monkeypatch.setattr(lists, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(lists, "READING_SECONDS", 0)
+    assert listed(staff, q="correlation:rare") == set()
+    assert listed(staff, q="correlation:rare", firm=acme.firm.slug) == {job.pk}
+
+
 def test_a_search_says_how_far_back_it_read_and_a_bulk_operation_reads_all(
     operator: Client, acme: FirmRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
