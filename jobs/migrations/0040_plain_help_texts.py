@@ -7,6 +7,8 @@ import tenants.encryption
 from django.conf import settings
 from django.db import migrations, models
 
+from interfaces.migration_operations import AlterFieldTexts
+
 
 class Migration(migrations.Migration):
 
@@ -16,564 +18,566 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterField(
-            model_name='attempt',
-            name='number',
-            field=models.SmallIntegerField(help_text='Counted from 1 within its series.'),
-        ),
-        migrations.AlterField(
-            model_name='attemptlog',
-            name='lines',
-            field=models.JSONField(help_text='Time and text of each note, redacted, in order.'),
-        ),
-        migrations.AlterField(
-            model_name='attemptlog',
-            name='number',
-            field=models.SmallIntegerField(help_text="The attempt's number, from 1 within its series."),
-        ),
-        migrations.AlterField(
-            model_name='batch',
-            name='callbacks',
-            field=models.JSONField(default=dict, help_text='The validated jobs that it enqueues, by event.'),
-        ),
-        migrations.AlterField(
-            model_name='batch',
-            name='completed_at',
-            field=models.DateTimeField(help_text='When all of its jobs were completed.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='batch',
-            name='completed_job_id',
-            field=models.UUIDField(help_text='The job enqueued when all were completed.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='batch',
-            name='failed_at',
-            field=models.DateTimeField(help_text='When the first of its jobs failed.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='batch',
-            name='failed_job_id',
-            field=models.UUIDField(help_text='The job enqueued at its first failure.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='batch',
-            name='settled_at',
-            field=models.DateTimeField(help_text='When all of its jobs were settled for the first time.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='batch',
-            name='settled_job_id',
-            field=models.UUIDField(help_text='The job enqueued when all were settled.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='bulkmember',
-            name='note',
-            field=models.CharField(blank=True, default='', help_text='Why the operation was refused.', max_length=200),
-        ),
-        migrations.AlterField(
-            model_name='bulkmember',
-            name='target_id',
-            field=models.UUIDField(help_text='The dead letter or the job that the operation is for.'),
-        ),
-        migrations.AlterField(
-            model_name='bulkrun',
-            name='correlation_id',
-            field=models.CharField(help_text='The correlation id of the job and of every audit entry.', max_length=64),
-        ),
-        migrations.AlterField(
-            model_name='bulkrun',
-            name='priority',
-            field=models.SmallIntegerField(blank=True, help_text='The priority that set_priority sets.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='bulkrun',
-            name='rate_used_until',
-            field=models.DateTimeField(blank=True, help_text='From this time on the rate allows more members.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='bulkrun',
-            name='refused',
-            field=models.IntegerField(default=0, help_text='Members whose state no longer allowed the operation.'),
-        ),
-        migrations.AlterField(
-            model_name='bulkrun',
-            name='selection',
-            field=models.JSONField(help_text='The filter, or the number of ids that were given.'),
-        ),
-        migrations.AlterField(
-            model_name='bulkrun',
-            name='started_by_name',
-            field=models.CharField(help_text="The operator's name, as in the audit log.", max_length=200),
-        ),
-        migrations.AlterField(
-            model_name='bulkrun',
-            name='total',
-            field=models.IntegerField(default=0, help_text='The number of members, fixed at the start.'),
-        ),
-        migrations.AlterField(
-            model_name='circuitbreaker',
-            name='attempts',
-            field=models.IntegerField(default=0, help_text='Attempts in this window, failed or not.'),
-        ),
-        migrations.AlterField(
-            model_name='circuitbreaker',
-            name='failures',
-            field=models.JSONField(default=dict, help_text='Failures in this window, by fingerprint.'),
-        ),
-        migrations.AlterField(
-            model_name='circuitbreaker',
-            name='fingerprint',
-            field=models.CharField(blank=True, default='', help_text='The failure that opened the breaker.', max_length=32),
-        ),
-        migrations.AlterField(
-            model_name='circuitbreaker',
-            name='limit_key',
-            field=models.CharField(blank=True, db_default='', default='', help_text='Empty means jobs without a limit key.', max_length=200),
-        ),
-        migrations.AlterField(
-            model_name='circuitbreaker',
-            name='probe_at',
-            field=models.DateTimeField(blank=True, help_text='When one job may run as a probe; if one is running, when another may take its place.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='circuitbreaker',
-            name='probe_job_id',
-            field=models.UUIDField(blank=True, help_text='The job that is tried as a probe.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='circuitbreaker',
-            name='trips',
-            field=models.IntegerField(default=0, help_text='How many times in a row it has opened; the cooldown doubles each time.'),
-        ),
-        migrations.AlterField(
-            model_name='circuitbreaker',
-            name='window_ends_at',
-            field=models.DateTimeField(help_text='When the window ends and counting starts again.'),
-        ),
-        migrations.AlterField(
-            model_name='deadletterqueue',
-            name='alerted',
-            field=models.BooleanField(db_default=False, default=False, help_text='Whether the alerts have counted it.'),
-        ),
-        migrations.AlterField(
-            model_name='deadletterqueue',
-            name='category',
-            field=models.CharField(choices=[('ingestion', 'ingestion'), ('sync', 'sync'), ('recurrence', 'recurrence'), ('orchestration', 'orchestration'), ('documents', 'documents'), ('notifications', 'notifications'), ('export', 'export'), ('maintenance', 'maintenance')], editable=False, help_text='The category of its job, as the type.', max_length=20, null=True),
-        ),
-        migrations.AlterField(
-            model_name='deadletterqueue',
-            name='fingerprint',
-            field=models.CharField(blank=True, default='', help_text='Equal failures have the same fingerprint.', max_length=32),
-        ),
-        migrations.AlterField(
-            model_name='deadletterqueue',
-            name='resolution',
-            field=models.CharField(blank=True, choices=[('reprocessed', 'reprocessed'), ('discarded', 'discarded'), ('escalated', 'escalated')], default='', help_text='Empty while the dead letter is open.', max_length=15),
-        ),
-        migrations.AlterField(
-            model_name='delivery',
-            name='attempt',
-            field=models.SmallIntegerField(help_text="The number of the job's attempt."),
-        ),
-        migrations.AlterField(
-            model_name='delivery',
-            name='recipient',
-            field=models.TextField(help_text='Of a webhook only the host.'),
-        ),
-        migrations.AlterField(
-            model_name='failurealert',
-            name='new_alerted_at',
-            field=models.DateTimeField(help_text='Alerts on newly dead-lettered jobs.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='failurealert',
-            name='unreviewed_alerted_at',
-            field=models.DateTimeField(help_text='Alerts on dead letters that waited too long for a review.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='fanin',
-            name='rest',
-            field=models.JSONField(db_default=[], default=list, help_text='The jobs that follow this one in its chain.'),
-        ),
-        migrations.AlterField(
-            model_name='fanin',
-            name='then_job_id',
-            field=models.UUIDField(blank=True, help_text='The job that it enqueued, or the job that had its key.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='idempotencykey',
-            name='expires_at',
-            field=models.DateTimeField(blank=True, help_text='Unknown means never.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='idempotentrequest',
-            name='digest',
-            field=models.CharField(help_text='A hash of method, address and body.', max_length=64),
-        ),
-        migrations.AlterField(
-            model_name='jobhour',
-            name='canceled_restarted',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from canceled to pending by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='jobhour',
-            name='discarded',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from dlq to failed by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='jobhour',
-            name='failed_restarted',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from failed to pending by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='jobhour',
-            name='run_ms',
-            field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
-        ),
-        migrations.AlterField(
-            model_name='jobhour',
-            name='wait_ms',
-            field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
-        ),
-        migrations.AlterField(
-            model_name='jobminute',
-            name='canceled_restarted',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from canceled to pending by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='jobminute',
-            name='discarded',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from dlq to failed by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='jobminute',
-            name='failed_restarted',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from failed to pending by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='jobminute',
-            name='run_ms',
-            field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
-        ),
-        migrations.AlterField(
-            model_name='jobminute',
-            name='wait_ms',
-            field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
-        ),
-        migrations.AlterField(
-            model_name='jobminutedelta',
-            name='canceled_restarted',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from canceled to pending by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='jobminutedelta',
-            name='discarded',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from dlq to failed by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='jobminutedelta',
-            name='failed_restarted',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from failed to pending by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='jobminutedelta',
-            name='run_ms',
-            field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
-        ),
-        migrations.AlterField(
-            model_name='jobminutedelta',
-            name='wait_ms',
-            field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='admitted',
-            field=models.BooleanField(db_default=False, default=False, help_text="Counted against its firm's cap and its type's rate limit; may start while both have room."),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='attempts',
-            field=models.SmallIntegerField(db_default=0, default=0, help_text='Attempts so far in this series; a released claim does not count.'),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='deaths',
-            field=models.SmallIntegerField(db_default=0, default=0, help_text='How many workers died while running it.'),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='expires_at',
-            field=models.DateTimeField(blank=True, help_text='If the job has not started by then, it fails as expired.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='lease_token',
-            field=models.BigIntegerField(db_default=0, default=0, help_text='Grows with every claim, and every write of a worker names it. Settling negates it.'),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='limit_key',
-            field=models.CharField(blank=True, help_text="Pauses, breakers and rate limits can tell a type's jobs apart by it.", max_length=200, null=True),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='limit_units',
-            field=models.IntegerField(db_default=1, default=1, help_text='How many units the job counts as in rate limits.'),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='live_key',
-            field=models.CharField(blank=True, help_text='The idempotency key while the job is live; free again when the job is settled.', max_length=200, null=True),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='lock_limit',
-            field=models.SmallIntegerField(db_default=1, default=1, help_text='How many jobs with this lock key may run at once.'),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='ready',
-            field=models.BooleanField(db_default=True, default=True, help_text='The job waits for nothing but its due time; stays true while it runs.'),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='series',
-            field=models.SmallIntegerField(db_default=1, default=1, help_text='Grows with every retry or reprocess by hand.'),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='user',
-            field=models.ForeignKey(blank=True, db_constraint=False, db_index=False, help_text='On whose behalf it runs; the job is deleted with the user.', null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='waiting',
-            field=models.BooleanField(db_default=False, default=False, help_text='The job waits for a lock slot, a cap, a rate limit or a pause.'),
-        ),
-        migrations.AlterField(
-            model_name='jobstep',
-            name='started_at',
-            field=models.DateTimeField(help_text='Unknown if an earlier version stored it.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='latencybucket',
-            name='bucket',
-            field=models.SmallIntegerField(help_text="The bucket's place in BUCKET_SECONDS; the last has no upper bound."),
-        ),
-        migrations.AlterField(
-            model_name='notificationendpoint',
-            name='events',
-            field=models.JSONField(default=list, help_text='The events that the endpoint gets.'),
-        ),
-        migrations.AlterField(
-            model_name='notificationendpoint',
-            name='signing_key',
-            field=tenants.encryption.EncryptedTextField(blank=True, default='', help_text='The key that webhooks are signed with; encrypted.'),
-        ),
-        migrations.AlterField(
-            model_name='pause',
-            name='everywhere',
-            field=models.BooleanField(default=False, help_text='Applies to every firm; the row itself belongs to the system firm.'),
-        ),
-        migrations.AlterField(
-            model_name='pause',
-            name='paused_by',
-            field=models.CharField(help_text='Who paused, as in the audit log.', max_length=200),
-        ),
-        migrations.AlterField(
-            model_name='pause',
-            name='until',
-            field=models.DateTimeField(blank=True, help_text='When the pause ends by itself; empty means that somebody has to end it.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='platformhour',
-            name='canceled_restarted',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from canceled to pending by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='platformhour',
-            name='discarded',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from dlq to failed by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='platformhour',
-            name='failed_restarted',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from failed to pending by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='platformhour',
-            name='run_ms',
-            field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
-        ),
-        migrations.AlterField(
-            model_name='platformhour',
-            name='wait_ms',
-            field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
-        ),
-        migrations.AlterField(
-            model_name='platformlatency',
-            name='bucket',
-            field=models.SmallIntegerField(help_text="The bucket's place in BUCKET_SECONDS; the last has no upper bound."),
-        ),
-        migrations.AlterField(
-            model_name='platformminute',
-            name='canceled_restarted',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from canceled to pending by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='platformminute',
-            name='discarded',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from dlq to failed by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='platformminute',
-            name='failed_restarted',
-            field=models.IntegerField(db_default=0, default=0, help_text='Moved from failed to pending by an operator.'),
-        ),
-        migrations.AlterField(
-            model_name='platformminute',
-            name='run_ms',
-            field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
-        ),
-        migrations.AlterField(
-            model_name='platformminute',
-            name='wait_ms',
-            field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
-        ),
-        migrations.AlterField(
-            model_name='ratebucket',
-            name='granted',
-            field=models.IntegerField(help_text='Units admitted but not seen to have started when it was last refilled.'),
-        ),
-        migrations.AlterField(
-            model_name='ratebucket',
-            name='limit_key',
-            field=models.CharField(blank=True, db_default='', default='', help_text='Empty means any.', max_length=200),
-        ),
-        migrations.AlterField(
-            model_name='ratelimit',
-            name='amount',
-            field=models.PositiveIntegerField(help_text='A job counts as its units, 1 unless its type declares more.'),
-        ),
-        migrations.AlterField(
-            model_name='ratelimit',
-            name='burst',
-            field=models.PositiveIntegerField(help_text='How many units may start at once after a quiet time.'),
-        ),
-        migrations.AlterField(
-            model_name='ratelimit',
-            name='counted_by',
-            field=models.CharField(choices=[('firm', 'firm'), ('key', 'key'), ('all_firms', 'all_firms')], db_default='firm', default=jobs.states.CountedBy['FIRM'], help_text="What is counted together: a type's jobs in each firm, jobs of each limit key, or a type's jobs in all firms.", max_length=10),
-        ),
-        migrations.AlterField(
-            model_name='ratelimit',
-            name='everywhere',
-            field=models.BooleanField(default=False, help_text='Applies to every firm; the row itself belongs to the system firm.'),
-        ),
-        migrations.AlterField(
-            model_name='ratelimit',
-            name='limit_key',
-            field=models.CharField(blank=True, db_default='', default='', help_text='If counted by key: the limited key; empty means each key.', max_length=200),
-        ),
-        migrations.AlterField(
-            model_name='schedule',
-            name='cron',
-            field=models.CharField(blank=True, help_text='Minute, hour, day, month, weekday; empty if it runs by an interval.', max_length=100, null=True),
-        ),
-        migrations.AlterField(
-            model_name='schedule',
-            name='group_name',
-            field=models.CharField(blank=True, default='', help_text='The group, if the target is every_member.', max_length=50),
-        ),
-        migrations.AlterField(
-            model_name='schedule',
-            name='interval_seconds',
-            field=models.PositiveBigIntegerField(blank=True, help_text='Counted from one slot to the next.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='schedule',
-            name='last_error',
-            field=models.TextField(blank=True, default='', editable=False, help_text='Why the last run failed.'),
-        ),
-        migrations.AlterField(
-            model_name='schedule',
-            name='missed_runs',
-            field=models.CharField(choices=[('skip', 'skip'), ('run_once', 'run_once')], default=jobs.states.MissedRuns['SKIP'], help_text='What happens to slots that passed while no worker was running.', max_length=10),
-        ),
-        migrations.AlterField(
-            model_name='schedule',
-            name='next_run_at',
-            field=models.DateTimeField(editable=False, help_text='The next slot; while paused, the one at which the schedule was paused.'),
-        ),
-        migrations.AlterField(
-            model_name='schedule',
-            name='payload',
-            field=models.JSONField(blank=True, default=dict, help_text="The payload of every run, without the envelope and what a group's member adds."),
-        ),
-        migrations.AlterField(
-            model_name='schedule',
-            name='shipped',
-            field=models.JSONField(blank=True, editable=False, help_text='The values that the code declared last; any other value was changed by a person.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='schedule',
-            name='time_zone',
-            field=models.CharField(default='UTC', help_text='The time zone of the cron expression.', max_length=50),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='canceled',
-            field=models.IntegerField(db_default=0, default=0, help_text='Of its jobs, including deleted ones.'),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='error',
-            field=models.TextField(blank=True, default='', help_text='Why the run was refused. Redacted.'),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='failed',
-            field=models.IntegerField(db_default=0, default=0, help_text='Of its jobs, including dead-lettered ones.'),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='finished_at',
-            field=models.DateTimeField(help_text='When the last of its jobs was settled.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='jobs',
-            field=models.IntegerField(default=0, help_text='How many jobs the run enqueued.'),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='outcome',
-            field=models.CharField(choices=[('completed', 'completed'), ('failed', 'failed'), ('canceled', 'canceled'), ('nothing', 'nothing'), ('refused', 'refused'), ('skipped', 'skipped')], help_text='Null while the run goes on.', max_length=10, null=True),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='slot',
-            field=models.DateTimeField(help_text='Null if somebody ran it out of turn.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='worker',
-            name='dead_at',
-            field=models.DateTimeField(blank=True, help_text="Set once, when the worker's lease was found to have ended.", null=True),
-        ),
-        migrations.AlterField(
-            model_name='worker',
-            name='job_types',
-            field=models.JSONField(default=list, help_text="The job types that this worker's code knows."),
-        ),
-        migrations.AlterField(
-            model_name='worker',
-            name='requested',
-            field=models.CharField(blank=True, choices=[('quiet', 'quiet'), ('drain', 'drain'), ('stop', 'stop')], db_default='', default='', help_text='What an operator asked of the worker; it reads this at its next heartbeat. Empty means to work as usual.', max_length=10),
-        ),
-        migrations.AlterField(
-            model_name='worker',
-            name='running',
-            field=jobs.models.ids.IdsField(default=list, help_text='Ids of the jobs whose handlers were started and which are not yet settled.'),
-        ),
+        AlterFieldTexts([
+            migrations.AlterField(
+                model_name='attempt',
+                name='number',
+                field=models.SmallIntegerField(help_text='Counted from 1 within its series.'),
+            ),
+            migrations.AlterField(
+                model_name='attemptlog',
+                name='lines',
+                field=models.JSONField(help_text='Time and text of each note, redacted, in order.'),
+            ),
+            migrations.AlterField(
+                model_name='attemptlog',
+                name='number',
+                field=models.SmallIntegerField(help_text="The attempt's number, from 1 within its series."),
+            ),
+            migrations.AlterField(
+                model_name='batch',
+                name='callbacks',
+                field=models.JSONField(default=dict, help_text='The validated jobs that it enqueues, by event.'),
+            ),
+            migrations.AlterField(
+                model_name='batch',
+                name='completed_at',
+                field=models.DateTimeField(help_text='When all of its jobs were completed.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='batch',
+                name='completed_job_id',
+                field=models.UUIDField(help_text='The job enqueued when all were completed.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='batch',
+                name='failed_at',
+                field=models.DateTimeField(help_text='When the first of its jobs failed.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='batch',
+                name='failed_job_id',
+                field=models.UUIDField(help_text='The job enqueued at its first failure.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='batch',
+                name='settled_at',
+                field=models.DateTimeField(help_text='When all of its jobs were settled for the first time.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='batch',
+                name='settled_job_id',
+                field=models.UUIDField(help_text='The job enqueued when all were settled.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='bulkmember',
+                name='note',
+                field=models.CharField(blank=True, default='', help_text='Why the operation was refused.', max_length=200),
+            ),
+            migrations.AlterField(
+                model_name='bulkmember',
+                name='target_id',
+                field=models.UUIDField(help_text='The dead letter or the job that the operation is for.'),
+            ),
+            migrations.AlterField(
+                model_name='bulkrun',
+                name='correlation_id',
+                field=models.CharField(help_text='The correlation id of the job and of every audit entry.', max_length=64),
+            ),
+            migrations.AlterField(
+                model_name='bulkrun',
+                name='priority',
+                field=models.SmallIntegerField(blank=True, help_text='The priority that set_priority sets.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='bulkrun',
+                name='rate_used_until',
+                field=models.DateTimeField(blank=True, help_text='From this time on the rate allows more members.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='bulkrun',
+                name='refused',
+                field=models.IntegerField(default=0, help_text='Members whose state no longer allowed the operation.'),
+            ),
+            migrations.AlterField(
+                model_name='bulkrun',
+                name='selection',
+                field=models.JSONField(help_text='The filter, or the number of ids that were given.'),
+            ),
+            migrations.AlterField(
+                model_name='bulkrun',
+                name='started_by_name',
+                field=models.CharField(help_text="The operator's name, as in the audit log.", max_length=200),
+            ),
+            migrations.AlterField(
+                model_name='bulkrun',
+                name='total',
+                field=models.IntegerField(default=0, help_text='The number of members, fixed at the start.'),
+            ),
+            migrations.AlterField(
+                model_name='circuitbreaker',
+                name='attempts',
+                field=models.IntegerField(default=0, help_text='Attempts in this window, failed or not.'),
+            ),
+            migrations.AlterField(
+                model_name='circuitbreaker',
+                name='failures',
+                field=models.JSONField(default=dict, help_text='Failures in this window, by fingerprint.'),
+            ),
+            migrations.AlterField(
+                model_name='circuitbreaker',
+                name='fingerprint',
+                field=models.CharField(blank=True, default='', help_text='The failure that opened the breaker.', max_length=32),
+            ),
+            migrations.AlterField(
+                model_name='circuitbreaker',
+                name='limit_key',
+                field=models.CharField(blank=True, db_default='', default='', help_text='Empty means jobs without a limit key.', max_length=200),
+            ),
+            migrations.AlterField(
+                model_name='circuitbreaker',
+                name='probe_at',
+                field=models.DateTimeField(blank=True, help_text='When one job may run as a probe; if one is running, when another may take its place.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='circuitbreaker',
+                name='probe_job_id',
+                field=models.UUIDField(blank=True, help_text='The job that is tried as a probe.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='circuitbreaker',
+                name='trips',
+                field=models.IntegerField(default=0, help_text='How many times in a row it has opened; the cooldown doubles each time.'),
+            ),
+            migrations.AlterField(
+                model_name='circuitbreaker',
+                name='window_ends_at',
+                field=models.DateTimeField(help_text='When the window ends and counting starts again.'),
+            ),
+            migrations.AlterField(
+                model_name='deadletterqueue',
+                name='alerted',
+                field=models.BooleanField(db_default=False, default=False, help_text='Whether the alerts have counted it.'),
+            ),
+            migrations.AlterField(
+                model_name='deadletterqueue',
+                name='category',
+                field=models.CharField(choices=[('ingestion', 'ingestion'), ('sync', 'sync'), ('recurrence', 'recurrence'), ('orchestration', 'orchestration'), ('documents', 'documents'), ('notifications', 'notifications'), ('export', 'export'), ('maintenance', 'maintenance')], editable=False, help_text='The category of its job, as the type.', max_length=20, null=True),
+            ),
+            migrations.AlterField(
+                model_name='deadletterqueue',
+                name='fingerprint',
+                field=models.CharField(blank=True, default='', help_text='Equal failures have the same fingerprint.', max_length=32),
+            ),
+            migrations.AlterField(
+                model_name='deadletterqueue',
+                name='resolution',
+                field=models.CharField(blank=True, choices=[('reprocessed', 'reprocessed'), ('discarded', 'discarded'), ('escalated', 'escalated')], default='', help_text='Empty while the dead letter is open.', max_length=15),
+            ),
+            migrations.AlterField(
+                model_name='delivery',
+                name='attempt',
+                field=models.SmallIntegerField(help_text="The number of the job's attempt."),
+            ),
+            migrations.AlterField(
+                model_name='delivery',
+                name='recipient',
+                field=models.TextField(help_text='Of a webhook only the host.'),
+            ),
+            migrations.AlterField(
+                model_name='failurealert',
+                name='new_alerted_at',
+                field=models.DateTimeField(help_text='Alerts on newly dead-lettered jobs.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='failurealert',
+                name='unreviewed_alerted_at',
+                field=models.DateTimeField(help_text='Alerts on dead letters that waited too long for a review.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='fanin',
+                name='rest',
+                field=models.JSONField(db_default=[], default=list, help_text='The jobs that follow this one in its chain.'),
+            ),
+            migrations.AlterField(
+                model_name='fanin',
+                name='then_job_id',
+                field=models.UUIDField(blank=True, help_text='The job that it enqueued, or the job that had its key.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='idempotencykey',
+                name='expires_at',
+                field=models.DateTimeField(blank=True, help_text='Unknown means never.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='idempotentrequest',
+                name='digest',
+                field=models.CharField(help_text='A hash of method, address and body.', max_length=64),
+            ),
+            migrations.AlterField(
+                model_name='jobhour',
+                name='canceled_restarted',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from canceled to pending by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='jobhour',
+                name='discarded',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from dlq to failed by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='jobhour',
+                name='failed_restarted',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from failed to pending by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='jobhour',
+                name='run_ms',
+                field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
+            ),
+            migrations.AlterField(
+                model_name='jobhour',
+                name='wait_ms',
+                field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
+            ),
+            migrations.AlterField(
+                model_name='jobminute',
+                name='canceled_restarted',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from canceled to pending by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='jobminute',
+                name='discarded',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from dlq to failed by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='jobminute',
+                name='failed_restarted',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from failed to pending by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='jobminute',
+                name='run_ms',
+                field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
+            ),
+            migrations.AlterField(
+                model_name='jobminute',
+                name='wait_ms',
+                field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
+            ),
+            migrations.AlterField(
+                model_name='jobminutedelta',
+                name='canceled_restarted',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from canceled to pending by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='jobminutedelta',
+                name='discarded',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from dlq to failed by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='jobminutedelta',
+                name='failed_restarted',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from failed to pending by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='jobminutedelta',
+                name='run_ms',
+                field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
+            ),
+            migrations.AlterField(
+                model_name='jobminutedelta',
+                name='wait_ms',
+                field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='admitted',
+                field=models.BooleanField(db_default=False, default=False, help_text="Counted against its firm's cap and its type's rate limit; may start while both have room."),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='attempts',
+                field=models.SmallIntegerField(db_default=0, default=0, help_text='Attempts so far in this series; a released claim does not count.'),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='deaths',
+                field=models.SmallIntegerField(db_default=0, default=0, help_text='How many workers died while running it.'),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='expires_at',
+                field=models.DateTimeField(blank=True, help_text='If the job has not started by then, it fails as expired.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='lease_token',
+                field=models.BigIntegerField(db_default=0, default=0, help_text='Grows with every claim, and every write of a worker names it. Settling negates it.'),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='limit_key',
+                field=models.CharField(blank=True, help_text="Pauses, breakers and rate limits can tell a type's jobs apart by it.", max_length=200, null=True),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='limit_units',
+                field=models.IntegerField(db_default=1, default=1, help_text='How many units the job counts as in rate limits.'),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='live_key',
+                field=models.CharField(blank=True, help_text='The idempotency key while the job is live; free again when the job is settled.', max_length=200, null=True),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='lock_limit',
+                field=models.SmallIntegerField(db_default=1, default=1, help_text='How many jobs with this lock key may run at once.'),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='ready',
+                field=models.BooleanField(db_default=True, default=True, help_text='The job waits for nothing but its due time; stays true while it runs.'),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='series',
+                field=models.SmallIntegerField(db_default=1, default=1, help_text='Grows with every retry or reprocess by hand.'),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='user',
+                field=models.ForeignKey(blank=True, db_constraint=False, db_index=False, help_text='On whose behalf it runs; the job is deleted with the user.', null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to=settings.AUTH_USER_MODEL),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='waiting',
+                field=models.BooleanField(db_default=False, default=False, help_text='The job waits for a lock slot, a cap, a rate limit or a pause.'),
+            ),
+            migrations.AlterField(
+                model_name='jobstep',
+                name='started_at',
+                field=models.DateTimeField(help_text='Unknown if an earlier version stored it.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='latencybucket',
+                name='bucket',
+                field=models.SmallIntegerField(help_text="The bucket's place in BUCKET_SECONDS; the last has no upper bound."),
+            ),
+            migrations.AlterField(
+                model_name='notificationendpoint',
+                name='events',
+                field=models.JSONField(default=list, help_text='The events that the endpoint gets.'),
+            ),
+            migrations.AlterField(
+                model_name='notificationendpoint',
+                name='signing_key',
+                field=tenants.encryption.EncryptedTextField(blank=True, default='', help_text='The key that webhooks are signed with; encrypted.'),
+            ),
+            migrations.AlterField(
+                model_name='pause',
+                name='everywhere',
+                field=models.BooleanField(default=False, help_text='Applies to every firm; the row itself belongs to the system firm.'),
+            ),
+            migrations.AlterField(
+                model_name='pause',
+                name='paused_by',
+                field=models.CharField(help_text='Who paused, as in the audit log.', max_length=200),
+            ),
+            migrations.AlterField(
+                model_name='pause',
+                name='until',
+                field=models.DateTimeField(blank=True, help_text='When the pause ends by itself; empty means that somebody has to end it.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='platformhour',
+                name='canceled_restarted',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from canceled to pending by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='platformhour',
+                name='discarded',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from dlq to failed by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='platformhour',
+                name='failed_restarted',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from failed to pending by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='platformhour',
+                name='run_ms',
+                field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
+            ),
+            migrations.AlterField(
+                model_name='platformhour',
+                name='wait_ms',
+                field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
+            ),
+            migrations.AlterField(
+                model_name='platformlatency',
+                name='bucket',
+                field=models.SmallIntegerField(help_text="The bucket's place in BUCKET_SECONDS; the last has no upper bound."),
+            ),
+            migrations.AlterField(
+                model_name='platformminute',
+                name='canceled_restarted',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from canceled to pending by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='platformminute',
+                name='discarded',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from dlq to failed by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='platformminute',
+                name='failed_restarted',
+                field=models.IntegerField(db_default=0, default=0, help_text='Moved from failed to pending by an operator.'),
+            ),
+            migrations.AlterField(
+                model_name='platformminute',
+                name='run_ms',
+                field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
+            ),
+            migrations.AlterField(
+                model_name='platformminute',
+                name='wait_ms',
+                field=models.BigIntegerField(db_default=0, default=0, help_text='Sum over the settled jobs.'),
+            ),
+            migrations.AlterField(
+                model_name='ratebucket',
+                name='granted',
+                field=models.IntegerField(help_text='Units admitted but not seen to have started when it was last refilled.'),
+            ),
+            migrations.AlterField(
+                model_name='ratebucket',
+                name='limit_key',
+                field=models.CharField(blank=True, db_default='', default='', help_text='Empty means any.', max_length=200),
+            ),
+            migrations.AlterField(
+                model_name='ratelimit',
+                name='amount',
+                field=models.PositiveIntegerField(help_text='A job counts as its units, 1 unless its type declares more.'),
+            ),
+            migrations.AlterField(
+                model_name='ratelimit',
+                name='burst',
+                field=models.PositiveIntegerField(help_text='How many units may start at once after a quiet time.'),
+            ),
+            migrations.AlterField(
+                model_name='ratelimit',
+                name='counted_by',
+                field=models.CharField(choices=[('firm', 'firm'), ('key', 'key'), ('all_firms', 'all_firms')], db_default='firm', default=jobs.states.CountedBy['FIRM'], help_text="What is counted together: a type's jobs in each firm, jobs of each limit key, or a type's jobs in all firms.", max_length=10),
+            ),
+            migrations.AlterField(
+                model_name='ratelimit',
+                name='everywhere',
+                field=models.BooleanField(default=False, help_text='Applies to every firm; the row itself belongs to the system firm.'),
+            ),
+            migrations.AlterField(
+                model_name='ratelimit',
+                name='limit_key',
+                field=models.CharField(blank=True, db_default='', default='', help_text='If counted by key: the limited key; empty means each key.', max_length=200),
+            ),
+            migrations.AlterField(
+                model_name='schedule',
+                name='cron',
+                field=models.CharField(blank=True, help_text='Minute, hour, day, month, weekday; empty if it runs by an interval.', max_length=100, null=True),
+            ),
+            migrations.AlterField(
+                model_name='schedule',
+                name='group_name',
+                field=models.CharField(blank=True, default='', help_text='The group, if the target is every_member.', max_length=50),
+            ),
+            migrations.AlterField(
+                model_name='schedule',
+                name='interval_seconds',
+                field=models.PositiveBigIntegerField(blank=True, help_text='Counted from one slot to the next.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='schedule',
+                name='last_error',
+                field=models.TextField(blank=True, default='', editable=False, help_text='Why the last run failed.'),
+            ),
+            migrations.AlterField(
+                model_name='schedule',
+                name='missed_runs',
+                field=models.CharField(choices=[('skip', 'skip'), ('run_once', 'run_once')], default=jobs.states.MissedRuns['SKIP'], help_text='What happens to slots that passed while no worker was running.', max_length=10),
+            ),
+            migrations.AlterField(
+                model_name='schedule',
+                name='next_run_at',
+                field=models.DateTimeField(editable=False, help_text='The next slot; while paused, the one at which the schedule was paused.'),
+            ),
+            migrations.AlterField(
+                model_name='schedule',
+                name='payload',
+                field=models.JSONField(blank=True, default=dict, help_text="The payload of every run, without the envelope and what a group's member adds."),
+            ),
+            migrations.AlterField(
+                model_name='schedule',
+                name='shipped',
+                field=models.JSONField(blank=True, editable=False, help_text='The values that the code declared last; any other value was changed by a person.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='schedule',
+                name='time_zone',
+                field=models.CharField(default='UTC', help_text='The time zone of the cron expression.', max_length=50),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='canceled',
+                field=models.IntegerField(db_default=0, default=0, help_text='Of its jobs, including deleted ones.'),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='error',
+                field=models.TextField(blank=True, default='', help_text='Why the run was refused. Redacted.'),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='failed',
+                field=models.IntegerField(db_default=0, default=0, help_text='Of its jobs, including dead-lettered ones.'),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='finished_at',
+                field=models.DateTimeField(help_text='When the last of its jobs was settled.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='jobs',
+                field=models.IntegerField(default=0, help_text='How many jobs the run enqueued.'),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='outcome',
+                field=models.CharField(choices=[('completed', 'completed'), ('failed', 'failed'), ('canceled', 'canceled'), ('nothing', 'nothing'), ('refused', 'refused'), ('skipped', 'skipped')], help_text='Null while the run goes on.', max_length=10, null=True),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='slot',
+                field=models.DateTimeField(help_text='Null if somebody ran it out of turn.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='worker',
+                name='dead_at',
+                field=models.DateTimeField(blank=True, help_text="Set once, when the worker's lease was found to have ended.", null=True),
+            ),
+            migrations.AlterField(
+                model_name='worker',
+                name='job_types',
+                field=models.JSONField(default=list, help_text="The job types that this worker's code knows."),
+            ),
+            migrations.AlterField(
+                model_name='worker',
+                name='requested',
+                field=models.CharField(blank=True, choices=[('quiet', 'quiet'), ('drain', 'drain'), ('stop', 'stop')], db_default='', default='', help_text='What an operator asked of the worker; it reads this at its next heartbeat. Empty means to work as usual.', max_length=10),
+            ),
+            migrations.AlterField(
+                model_name='worker',
+                name='running',
+                field=jobs.models.ids.IdsField(default=list, help_text='Ids of the jobs whose handlers were started and which are not yet settled.'),
+            ),
+        ]),
     ]

@@ -3,6 +3,8 @@
 import jobs.states
 from django.db import migrations, models
 
+from interfaces.migration_operations import AlterFieldTexts
+
 
 class Migration(migrations.Migration):
 
@@ -11,134 +13,136 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterField(
-            model_name='attempt',
-            name='number',
-            field=models.SmallIntegerField(help_text='The number of the attempt, from 1, within its series.'),
-        ),
-        migrations.AlterField(
-            model_name='attemptlog',
-            name='number',
-            field=models.SmallIntegerField(help_text='The number of the attempt, from 1, within its series.'),
-        ),
-        migrations.AlterField(
-            model_name='batch',
-            name='failed_at',
-            field=models.DateTimeField(help_text='When the first of its jobs failed for good.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='batch',
-            name='failed_job_id',
-            field=models.UUIDField(help_text='The job enqueued at its first failure; it may have been purged.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='bulkrun',
-            name='job_id',
-            field=models.UUIDField(help_text='The job that performs the run.'),
-        ),
-        migrations.AlterField(
-            model_name='bulkrun',
-            name='selection',
-            field=models.JSONField(help_text='The filter, or how many ids were given.'),
-        ),
-        migrations.AlterField(
-            model_name='circuitbreaker',
-            name='attempts',
-            field=models.IntegerField(default=0, help_text='Attempts in the current window, while the breaker is closed.'),
-        ),
-        migrations.AlterField(
-            model_name='circuitbreaker',
-            name='limit_key',
-            field=models.CharField(blank=True, db_default='', default='', help_text='Empty for jobs without a limit key.', max_length=200),
-        ),
-        migrations.AlterField(
-            model_name='concurrencylock',
-            name='holder_id',
-            field=models.CharField(help_text="job:ID for a job's own lock.", max_length=200),
-        ),
-        migrations.AlterField(
-            model_name='deadletterqueue',
-            name='resolution',
-            field=models.CharField(blank=True, choices=[('reprocessed', 'reprocessed'), ('discarded', 'discarded'), ('escalated', 'escalated')], default='', help_text='Empty while nobody has decided.', max_length=15),
-        ),
-        migrations.AlterField(
-            model_name='delivery',
-            name='error',
-            field=models.TextField(blank=True, default='', help_text='Why it was not delivered; redacted.'),
-        ),
-        migrations.AlterField(
-            model_name='delivery',
-            name='job_id',
-            field=models.UUIDField(help_text='The job that sent the notification.'),
-        ),
-        migrations.AlterField(
-            model_name='delivery',
-            name='recipient',
-            field=models.TextField(help_text="The e-mail addresses, or the webhook's host."),
-        ),
-        migrations.AlterField(
-            model_name='delivery',
-            name='status_code',
-            field=models.SmallIntegerField(help_text='The HTTP status of the answer; empty if there was none.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='limit_key',
-            field=models.CharField(blank=True, help_text='Pauses, breakers and rate limits can apply to jobs of this key only.', max_length=200, null=True),
-        ),
-        migrations.AlterField(
-            model_name='jobqueue',
-            name='progress',
-            field=models.FloatField(blank=True, help_text='The progress that the handler reported, from 0 to 1.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='ratelimit',
-            name='amount',
-            field=models.PositiveIntegerField(help_text='How many units may start in so many seconds; a job counts as one unit unless its type declares more.'),
-        ),
-        migrations.AlterField(
-            model_name='ratelimit',
-            name='per_seconds',
-            field=models.FloatField(help_text='The seconds in which so many units may start.'),
-        ),
-        migrations.AlterField(
-            model_name='schedule',
-            name='last_error',
-            field=models.TextField(blank=True, default='', editable=False, help_text='Why the last run failed; redacted.'),
-        ),
-        migrations.AlterField(
-            model_name='schedule',
-            name='missed_runs',
-            field=models.CharField(choices=[('skip', 'skip'), ('run_once', 'run_once')], default=jobs.states.MissedRuns['SKIP'], help_text='What happens to runs that were due while no worker was running.', max_length=10),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='canceled',
-            field=models.IntegerField(db_default=0, default=0, help_text='How many were canceled or deleted.'),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='completed',
-            field=models.IntegerField(db_default=0, default=0, help_text='How many of them were completed.'),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='error',
-            field=models.TextField(blank=True, default='', help_text='Why the run was refused; redacted.'),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='failed',
-            field=models.IntegerField(db_default=0, default=0, help_text='How many failed or were dead-lettered.'),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='outcome',
-            field=models.CharField(choices=[('completed', 'completed'), ('failed', 'failed'), ('canceled', 'canceled'), ('nothing', 'nothing'), ('refused', 'refused'), ('skipped', 'skipped')], help_text='How the run ended; empty while it goes on.', max_length=10, null=True),
-        ),
-        migrations.AlterField(
-            model_name='schedulerun',
-            name='slot',
-            field=models.DateTimeField(help_text='When the run was due; empty if somebody ran it out of turn.', null=True),
-        ),
+        AlterFieldTexts([
+            migrations.AlterField(
+                model_name='attempt',
+                name='number',
+                field=models.SmallIntegerField(help_text='The number of the attempt, from 1, within its series.'),
+            ),
+            migrations.AlterField(
+                model_name='attemptlog',
+                name='number',
+                field=models.SmallIntegerField(help_text='The number of the attempt, from 1, within its series.'),
+            ),
+            migrations.AlterField(
+                model_name='batch',
+                name='failed_at',
+                field=models.DateTimeField(help_text='When the first of its jobs failed for good.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='batch',
+                name='failed_job_id',
+                field=models.UUIDField(help_text='The job enqueued at its first failure; it may have been purged.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='bulkrun',
+                name='job_id',
+                field=models.UUIDField(help_text='The job that performs the run.'),
+            ),
+            migrations.AlterField(
+                model_name='bulkrun',
+                name='selection',
+                field=models.JSONField(help_text='The filter, or how many ids were given.'),
+            ),
+            migrations.AlterField(
+                model_name='circuitbreaker',
+                name='attempts',
+                field=models.IntegerField(default=0, help_text='Attempts in the current window, while the breaker is closed.'),
+            ),
+            migrations.AlterField(
+                model_name='circuitbreaker',
+                name='limit_key',
+                field=models.CharField(blank=True, db_default='', default='', help_text='Empty for jobs without a limit key.', max_length=200),
+            ),
+            migrations.AlterField(
+                model_name='concurrencylock',
+                name='holder_id',
+                field=models.CharField(help_text="job:ID for a job's own lock.", max_length=200),
+            ),
+            migrations.AlterField(
+                model_name='deadletterqueue',
+                name='resolution',
+                field=models.CharField(blank=True, choices=[('reprocessed', 'reprocessed'), ('discarded', 'discarded'), ('escalated', 'escalated')], default='', help_text='Empty while nobody has decided.', max_length=15),
+            ),
+            migrations.AlterField(
+                model_name='delivery',
+                name='error',
+                field=models.TextField(blank=True, default='', help_text='Why it was not delivered; redacted.'),
+            ),
+            migrations.AlterField(
+                model_name='delivery',
+                name='job_id',
+                field=models.UUIDField(help_text='The job that sent the notification.'),
+            ),
+            migrations.AlterField(
+                model_name='delivery',
+                name='recipient',
+                field=models.TextField(help_text="The e-mail addresses, or the webhook's host."),
+            ),
+            migrations.AlterField(
+                model_name='delivery',
+                name='status_code',
+                field=models.SmallIntegerField(help_text='The HTTP status of the answer; empty if there was none.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='limit_key',
+                field=models.CharField(blank=True, help_text='Pauses, breakers and rate limits can apply to jobs of this key only.', max_length=200, null=True),
+            ),
+            migrations.AlterField(
+                model_name='jobqueue',
+                name='progress',
+                field=models.FloatField(blank=True, help_text='The progress that the handler reported, from 0 to 1.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='ratelimit',
+                name='amount',
+                field=models.PositiveIntegerField(help_text='How many units may start in so many seconds; a job counts as one unit unless its type declares more.'),
+            ),
+            migrations.AlterField(
+                model_name='ratelimit',
+                name='per_seconds',
+                field=models.FloatField(help_text='The seconds in which so many units may start.'),
+            ),
+            migrations.AlterField(
+                model_name='schedule',
+                name='last_error',
+                field=models.TextField(blank=True, default='', editable=False, help_text='Why the last run failed; redacted.'),
+            ),
+            migrations.AlterField(
+                model_name='schedule',
+                name='missed_runs',
+                field=models.CharField(choices=[('skip', 'skip'), ('run_once', 'run_once')], default=jobs.states.MissedRuns['SKIP'], help_text='What happens to runs that were due while no worker was running.', max_length=10),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='canceled',
+                field=models.IntegerField(db_default=0, default=0, help_text='How many were canceled or deleted.'),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='completed',
+                field=models.IntegerField(db_default=0, default=0, help_text='How many of them were completed.'),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='error',
+                field=models.TextField(blank=True, default='', help_text='Why the run was refused; redacted.'),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='failed',
+                field=models.IntegerField(db_default=0, default=0, help_text='How many failed or were dead-lettered.'),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='outcome',
+                field=models.CharField(choices=[('completed', 'completed'), ('failed', 'failed'), ('canceled', 'canceled'), ('nothing', 'nothing'), ('refused', 'refused'), ('skipped', 'skipped')], help_text='How the run ended; empty while it goes on.', max_length=10, null=True),
+            ),
+            migrations.AlterField(
+                model_name='schedulerun',
+                name='slot',
+                field=models.DateTimeField(help_text='When the run was due; empty if somebody ran it out of turn.', null=True),
+            ),
+        ]),
     ]

@@ -3,6 +3,8 @@
 import django.core.validators
 from django.db import migrations, models
 
+from interfaces.migration_operations import AlterFieldTexts
+
 
 class Migration(migrations.Migration):
 
@@ -11,34 +13,36 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterField(
-            model_name='apikey',
-            name='expires_at',
-            field=models.DateTimeField(blank=True, help_text='Empty means that it never expires.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='apikey',
-            name='last_used_at',
-            field=models.DateTimeField(blank=True, help_text='Accurate to the minute.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='apikey',
-            name='prefix',
-            field=models.CharField(help_text='The part of the key that identifies it.', max_length=12),
-        ),
-        migrations.AlterField(
-            model_name='apikey',
-            name='role',
-            field=models.CharField(choices=[('viewer', 'Viewer'), ('operator', 'Operator'), ('developer', 'Developer'), ('admin', 'Admin')], help_text="What the key may do; never more than its user's membership allows.", max_length=10),
-        ),
-        migrations.AlterField(
-            model_name='firm',
-            name='active',
-            field=models.BooleanField(default=True, help_text='While a firm is inactive, its jobs and schedules wait.'),
-        ),
-        migrations.AlterField(
-            model_name='firm',
-            name='weight',
-            field=models.FloatField(default=1.0, help_text="The firm's share of the workers, relative to other firms.", validators=[django.core.validators.MinValueValidator(0.01)]),
-        ),
+        AlterFieldTexts([
+            migrations.AlterField(
+                model_name='apikey',
+                name='expires_at',
+                field=models.DateTimeField(blank=True, help_text='Empty means that it never expires.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='apikey',
+                name='last_used_at',
+                field=models.DateTimeField(blank=True, help_text='Accurate to the minute.', null=True),
+            ),
+            migrations.AlterField(
+                model_name='apikey',
+                name='prefix',
+                field=models.CharField(help_text='The part of the key that identifies it.', max_length=12),
+            ),
+            migrations.AlterField(
+                model_name='apikey',
+                name='role',
+                field=models.CharField(choices=[('viewer', 'Viewer'), ('operator', 'Operator'), ('developer', 'Developer'), ('admin', 'Admin')], help_text="What the key may do; never more than its user's membership allows.", max_length=10),
+            ),
+            migrations.AlterField(
+                model_name='firm',
+                name='active',
+                field=models.BooleanField(default=True, help_text='While a firm is inactive, its jobs and schedules wait.'),
+            ),
+            migrations.AlterField(
+                model_name='firm',
+                name='weight',
+                field=models.FloatField(default=1.0, help_text="The firm's share of the workers, relative to other firms.", validators=[django.core.validators.MinValueValidator(0.01)]),
+            ),
+        ]),
     ]

@@ -3,6 +3,8 @@
 import django.core.validators
 from django.db import migrations, models
 
+from interfaces.migration_operations import AlterFieldTexts
+
 
 class Migration(migrations.Migration):
 
@@ -11,14 +13,16 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterField(
-            model_name='firm',
-            name='active',
-            field=models.BooleanField(default=True, help_text='While a firm is inactive, its jobs and schedules wait, and its members cannot use the service.'),
-        ),
-        migrations.AlterField(
-            model_name='firm',
-            name='weight',
-            field=models.FloatField(default=1.0, help_text="The firm's share of the workers: weight 2 gets twice as many jobs as weight 1.", validators=[django.core.validators.MinValueValidator(0.01)]),
-        ),
+        AlterFieldTexts([
+            migrations.AlterField(
+                model_name='firm',
+                name='active',
+                field=models.BooleanField(default=True, help_text='While a firm is inactive, its jobs and schedules wait, and its members cannot use the service.'),
+            ),
+            migrations.AlterField(
+                model_name='firm',
+                name='weight',
+                field=models.FloatField(default=1.0, help_text="The firm's share of the workers: weight 2 gets twice as many jobs as weight 1.", validators=[django.core.validators.MinValueValidator(0.01)]),
+            ),
+        ]),
     ]
