@@ -28,6 +28,7 @@ def login(request: HttpRequest) -> HttpResponseBase:
         refusal.headers["Retry-After"] = str(seconds)
         return refusal
     answer = admin.site.login(request)
-    if request.user.is_authenticated:
+    # Not `request.user`: somebody who is signed in may try the passwords of others here.
+    if answer.status_code == HTTPStatus.FOUND:
         uncount_request(caller)
     return answer

@@ -122,6 +122,17 @@ def test_an_address_may_try_to_sign_in_so_often(monkeypatch: pytest.MonkeyPatch)
     assert Client(REMOTE_ADDR="192.0.2.1").get("/admin/login/").status_code == 200
 
 
+def test_tries_count_for_somebody_who_is_signed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    UserFactory(username="ann", password="right", platform_staff=True)
+    UserFactory(username="eve", password="known", is_staff=True)
+    monkeypatch.setattr(login, "TRIES_PER_MINUTE", 2)
+    eve = Client(REMOTE_ADDR="192.0.2.1")
+    assert eve.login(username="eve", password="known")
+    for password, status in (("1", 200), ("2", 200), ("right", 429)):
+        answers = {"username": "ann", "password": password}
+        assert eve.post("/admin/login/?next=/admin/", answers).status_code == status
+
+
 @pytest.mark.parametrize(
     ("proxies", "forwarded", "address"),
     [
