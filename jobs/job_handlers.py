@@ -31,11 +31,13 @@ from jobs.operations.notifications.events import (
 )
 from jobs.operations.notifications.webhooks import send_webhook
 from jobs.registry import JobPayload, job
+from jobs.registry.system_payload import SystemPayload
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category, Channel, NotificationEvent, Priority
 from tenants.models import Firm
 
+MAINTENANCE = Category.MAINTENANCE
 # Workers of `bench_queue` run these types only, and leave other jobs of the database alone.
 BENCH_JOB_TYPE = "bench_noop"
 BENCH_WRITE_JOB_TYPE = "bench_write"
@@ -58,13 +60,13 @@ class EscalationNoticePayload(JobPayload):
     dead_letter_id: UUID
 
 
-@job(BENCH_JOB_TYPE, category=Category.MAINTENANCE, payload=JobPayload)
-@job("noop", category=Category.MAINTENANCE, payload=JobPayload)
+@job(BENCH_JOB_TYPE, category=MAINTENANCE, payload=JobPayload)
+@job("noop", category=MAINTENANCE, payload=JobPayload)
 def noop(payload: JobPayload, ctx: JobContext) -> None:
     """Do nothing: for benchmarks, and to check that the queue runs."""
 
 
-@job(BENCH_WRITE_JOB_TYPE, category=Category.MAINTENANCE, payload=JobPayload)
+@job(BENCH_WRITE_JOB_TYPE, category=MAINTENANCE, payload=JobPayload)
 def bench_write(payload: JobPayload, ctx: JobContext) -> None:
     """Append 24 bytes to a file: like most handlers it waits for the system, and so lets others run."""
     os.write(_bench_file(), bytes(24))
@@ -76,12 +78,7 @@ def _bench_file() -> int:
         return os.dup(file.fileno())
 
 
-@job(
-    "purge_jobs",
-    category=Category.MAINTENANCE,
-    payload=JobPayload,
-    lock_key=lambda _: "purge_jobs",
-)
+@job("purge_jobs", category=MAINTENANCE, payload=JobPayload, lock_key=lambda _: "purge_jobs")
 def purge_jobs(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
     """Delete old finished jobs; the system firm's job does it for every firm."""
     firms = [ctx.firm] if not ctx.firm.is_system else list(Firm.objects.all())
@@ -103,8 +100,8 @@ class BulkPayload(JobPayload):
     run_id: UUID
 
 
-@job("dlq_bulk", category=Category.MAINTENANCE, payload=BulkPayload, retry=BULK_RETRY)
-@job("job_bulk", category=Category.MAINTENANCE, payload=BulkPayload, retry=BULK_RETRY)
+@job("dlq_bulk", category=MAINTENANCE, payload=BulkPayload, retry=BULK_RETRY)
+@job("job_bulk", category=MAINTENANCE, payload=BulkPayload, retry=BULK_RETRY)
 def bulk(payload: BulkPayload, ctx: JobContext) -> dict[str, Any]:
     """Do a bulk run, for a while at a time: other jobs get the thread in between."""
     until = time.monotonic() + BULK_SECONDS
@@ -136,12 +133,7 @@ class DeleteUserPayload(JobPayload):
     user_id: str
 
 
-@job(
-    deletion.FIRM_JOB_TYPE,
-    category=Category.MAINTENANCE,
-    payload=DeleteFirmPayload,
-    retry=BULK_RETRY,
-)
+@job(deletion.FIRM_JOB_TYPE, category=MAINTENANCE, payload=DeleteFirmPayload, retry=BULK_RETRY)
 def delete_firm(payload: DeleteFirmPayload, ctx: JobContext) -> None:
     """Delete a firm's rows, for a while at a time; wait for its jobs in flight to end."""
     deleter = deletion_steps.deleter_of(ctx.firm, ctx.job_id, ctx.fence)
@@ -155,12 +147,7 @@ def delete_firm(payload: DeleteFirmPayload, ctx: JobContext) -> None:
         time.sleep(LEAST_PAUSE_SECONDS)
 
 
-@job(
-    deletion.USER_JOB_TYPE,
-    category=Category.MAINTENANCE,
-    payload=DeleteUserPayload,
-    retry=BULK_RETRY,
-)
+@job(deletion.USER_JOB_TYPE, category=MAINTENANCE, payload=DeleteUserPayload, retry=BULK_RETRY)
 def delete_user(payload: DeleteUserPayload, ctx: JobContext) -> None:
     """Delete a user's jobs in one pass over all jobs, then the user."""
     deleter = deletion_steps.deleter_of(ctx.firm, ctx.job_id, ctx.fence)
@@ -269,8 +256,8 @@ def webhook_send(payload: WebhookPayload, ctx: JobContext) -> dict[str, Any]:
     return send_webhook(ctx, payload.endpoint_id, payload.event, payload.data)
 
 
-@job("dlq_alert", category=Category.MAINTENANCE, payload=JobPayload, lock_key=lambda _: "dlq_alert")
-def dlq_alert(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
+@job("dlq_alert", category=MAINTENANCE, payload=SystemPayload, lock_key=lambda _: "dlq_alert")
+def dlq_alert(payload: SystemPayload, ctx: JobContext) -> dict[str, int]:
     """Alert to new failures among the dead letters of every firm; a job of the system firm."""
     letters = 0
     while number := alert_new_failures():
@@ -279,8 +266,8 @@ def dlq_alert(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
     return {"dead_letters": letters}
 
 
-@job("dlq_age_alert", category=Category.MAINTENANCE, payload=JobPayload)
-def dlq_age_alert(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
+@job("dlq_age_alert", category=MAINTENANCE, payload=SystemPayload)
+def dlq_age_alert(payload: SystemPayload, ctx: JobContext) -> dict[str, int]:
     """Alert to dead letters of every firm that wait too long for a review; of the system firm."""
     return {"failures": alert_unreviewed()}
 

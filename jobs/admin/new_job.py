@@ -27,8 +27,9 @@ from jobs.operations.deletion import by_hand_faults
 from jobs.operations.enqueue import enqueue
 from jobs.payload_validator import validate_payload
 from jobs.registry import JobType
+from jobs.registry.system_payload import SystemPayload
 from jobs.states import PRIORITY_CHOICES, Priority
-from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.firm_choice import FirmChoiceForm
 from tenants.models import Role
 
@@ -118,6 +119,13 @@ def _operation_for(declared: JobType) -> QueueOperation:
     )
 
 
+def _may_have(request: HttpRequest, declared: JobType) -> bool:
+    """Say whether some firm of the user may have a job of the type that was enqueued by hand."""
+    if issubclass(declared.payload_model, SystemPayload):
+        return access_in(request).is_platform_staff
+    return not by_hand_faults(declared.name)
+
+
 def _summary(declared: JobType) -> str:
     """Return the first line of the handler's docstring."""
     return (getdoc(declared.handler) or "").partition("\n")[0]
@@ -143,7 +151,7 @@ class NewJobAdmin(TenantOperationsAdmin):
             Http404: there is no such type, or its jobs are not enqueued by hand.
         """
         declared = registry.find(job_type)
-        if declared is None or by_hand_faults(job_type):
+        if declared is None or not _may_have(request, declared):
             raise Http404("no such job type")
         return super().operation_view(request, operation=_operation_for(declared))
 
@@ -155,7 +163,7 @@ class NewJobAdmin(TenantOperationsAdmin):
             return super().operation_view(request, object_id, operation=operation)
         if not self.may(request, operation):
             raise PermissionDenied
-        offered = [one for one in registry.all_types() if not by_hand_faults(one.name)]
+        offered = [one for one in registry.all_types() if _may_have(request, one)]
         by_category = sorted(offered, key=attrgetter("category.value"))
         categories = [
             (

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
 from jobs.execution.context import JobContext
-from jobs.registry import JobPayload, job
+from jobs.registry import job
+from jobs.registry.system_payload import SystemPayload
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.gmail import units
@@ -140,8 +141,8 @@ def unsnooze_lost(payload: AccountPayload, _: JobContext) -> dict[str, Any]:
         return wake_lost(account, gmail)
 
 
-@job("actions.sweep", category=Category.MAINTENANCE, payload=JobPayload)
-def sweep(_: JobPayload, __: JobContext) -> dict[str, Any]:
+@job("actions.sweep", category=Category.MAINTENANCE, payload=SystemPayload)
+def sweep(_: SystemPayload, __: JobContext) -> dict[str, Any]:
     """End the actions whose jobs are over, and wake what no job will wake."""
     return dict(sweep_actions())
 

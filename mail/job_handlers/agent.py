@@ -13,6 +13,7 @@ from pydantic import Field
 from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
 from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
+from jobs.registry.system_payload import SystemPayload
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import agents_interval_seconds
@@ -136,10 +137,10 @@ def agent_invocation(payload: AgentInvocationPayload, ctx: JobContext) -> dict[s
 @job(
     ENQUEUE_TYPE,
     category=Category.RECURRENCE,
-    payload=JobPayload,
+    payload=SystemPayload,
     lock_key=lambda _: ENQUEUE_TYPE,
 )
-def enqueue_due(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
+def enqueue_due(_: SystemPayload, ctx: JobContext) -> dict[str, Any]:
     """Enqueue the agents of every firm whose time has come; a job of the system firm.
 
     Runs whose jobs ended without setting a status, by a cancellation or a kill, are marked as

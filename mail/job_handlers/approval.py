@@ -6,7 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from jobs.execution.context import JobContext
-from jobs.registry import JobPayload, job
+from jobs.registry import job
+from jobs.registry.system_payload import SystemPayload
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
@@ -35,8 +36,8 @@ def notify(payload: ApprovalPayload, ctx: JobContext) -> dict[str, Any]:
     return notify_approval(ctx, payload.approval_id)
 
 
-@job("approvals.expire", category=Category.MAINTENANCE, payload=JobPayload)
-def expire(_: JobPayload, __: JobContext) -> dict[str, Any]:
+@job("approvals.expire", category=Category.MAINTENANCE, payload=SystemPayload)
+def expire(_: SystemPayload, __: JobContext) -> dict[str, Any]:
     """End the questions of every firm that nobody answered in time."""
     return {"expired": expire_approvals()}
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
+from jobs.registry.system_payload import SystemPayload
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
@@ -43,10 +44,10 @@ def deliver(payload: DigestPayload, ctx: JobContext) -> dict[str, Any]:
 @job(
     ENQUEUE_TYPE,
     category=Category.RECURRENCE,
-    payload=JobPayload,
+    payload=SystemPayload,
     lock_key=lambda _: ENQUEUE_TYPE,
 )
-def enqueue_due(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
+def enqueue_due(_: SystemPayload, ctx: JobContext) -> dict[str, Any]:
     """Enqueue the due digests of every firm; a job of the system firm."""
     return {"enqueued": enqueue_due_digests(ctx.heartbeat)}
 

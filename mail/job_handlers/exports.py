@@ -10,6 +10,7 @@ from uuid import UUID
 from jobs.errors import Cancel, Fatal, LeaseLost, Snooze
 from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
+from jobs.registry.system_payload import SystemPayload
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
@@ -117,8 +118,8 @@ def erase_subject(payload: RequestPayload, ctx: JobContext) -> dict[str, Any]:
         return {"request_id": str(request.pk), "rows": sum(step.counts.values())}
 
 
-@job("exports.expire", category=Category.MAINTENANCE, payload=JobPayload)
-def expire(_: JobPayload, __: JobContext) -> dict[str, Any]:
+@job("exports.expire", category=Category.MAINTENANCE, payload=SystemPayload)
+def expire(_: SystemPayload, __: JobContext) -> dict[str, Any]:
     """Delete the exports of every firm whose time is over; note requests whose jobs ended as failed."""
     return {"expired": expire_exports(), "failed": fail_stranded()}
 

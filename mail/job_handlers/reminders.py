@@ -13,6 +13,7 @@ from pydantic import AwareDatetime
 
 from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
+from jobs.registry.system_payload import SystemPayload
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
@@ -61,10 +62,10 @@ def deliver(payload: ReminderPayload, ctx: JobContext) -> dict[str, Any]:
 @job(
     ENQUEUE_TYPE,
     category=Category.RECURRENCE,
-    payload=JobPayload,
+    payload=SystemPayload,
     lock_key=lambda _: ENQUEUE_TYPE,
 )
-def enqueue_due(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
+def enqueue_due(_: SystemPayload, ctx: JobContext) -> dict[str, Any]:
     """Enqueue the due reminders of every firm; a job of the system firm."""
     return {"enqueued": enqueue_due_reminders(ctx.heartbeat)}
 
@@ -72,10 +73,10 @@ def enqueue_due(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
 @job(
     FIND_TYPE,
     category=Category.RECURRENCE,
-    payload=JobPayload,
+    payload=SystemPayload,
     lock_key=lambda _: FIND_TYPE,
 )
-def find(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
+def find(_: SystemPayload, ctx: JobContext) -> dict[str, Any]:
     """Look for what nobody answered in every firm; a job of the system firm."""
     return dict(find_follow_ups(ctx.heartbeat))
 

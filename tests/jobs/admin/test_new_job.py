@@ -213,3 +213,13 @@ def test_only_developers_enqueue_and_only_for_their_firms(
     mine, theirs = [one for one in rows(JobQueue) if one.job_type == "noop"][-2:]
     assert (mine.firm.slug, theirs.firm.slug) == ("acme", "globex")
     assert row(theirs.pk).payload["tenant_id"] == globex.firm.pk
+
+
+@pytest.mark.parametrize(("role", "offered"), [(Role.DEVELOPER, False), (None, True)])
+def test_a_type_that_works_for_every_firm_is_offered_to_platform_staff_alone(
+    acme: FirmRows, staff: Client, role: Role | None, offered: bool
+) -> None:
+    browser = staff if role is None else browser_of(acme.firm, role)
+    address = reverse("admin:jobs_jobqueue_new_of", args=["dlq_alert"])
+    assert (address in browser.get(reverse(CHOOSE)).content.decode()) is offered
+    assert browser.get(address).status_code == (200 if offered else 404)
