@@ -213,7 +213,7 @@ class Accounts(MailView):
 
     def _as_owner(self, operate: Callable[..., object], body: type[StrictSerializer]) -> Response:
         account = self.get_object()
-        if account.owner_id is None or account.owner_id != self.request.user.pk:
+        if not self.acts_as_owner(account):
             self.check_role(Role.ADMIN, account.firm_id)
         operate(account, by=self.actor, **self.get_body(body))
         return Response(self.represent(self.get_rows().get(pk=account.pk)))

@@ -32,7 +32,6 @@ from mail.services.approvals.approvals import (
     reject,
 )
 from mail.services.approvals.notice import all_facts_of
-from tenants.access import access_of
 
 
 class ApprovedContentSerializer(serializers.Serializer[Any]):
@@ -163,14 +162,12 @@ class Approvals(ContentView):
     )
 
     def check_may_decide(self, approval: Approval) -> None:
-        """Check that the caller may decide; an operator's key needs that role in any mailbox.
+        """Check that the caller may decide.
 
         Raises:
             PermissionDenied: the caller may not.
         """
-        user = self.actor.user
-        is_operator = user is not None and access_of(user).may(APPROVE_ROLE, approval.firm_id)
-        if is_operator or approval.account.owner_id != self.request.user.pk:
+        if not self.acts_as_owner(approval.account):
             self.check_role(APPROVE_ROLE, approval.firm_id)
         if not may_decide(approval, self.actor):
             self.permission_denied(self.request, "Only a reader of the mailbox may decide.")

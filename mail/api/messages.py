@@ -215,7 +215,7 @@ class Messages(ContentView):
         message = self.get_object()
         if not message.is_readable:
             self.permission_denied(request, "Only a reader of the mailbox may reclassify its mail.")
-        if message.account.owner_id != request.user.pk:
+        if not self.acts_as_owner(message.account):
             self.check_role(Role.OPERATOR, message.firm_id)
         result = reclassify(message, by=self.actor, **self.get_body(ReclassifyBody))
         answer = {"job_id": str(result.job_id), "created": result.created}

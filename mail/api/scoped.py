@@ -48,7 +48,7 @@ class ScopedView(MailView):
         with firm_scope(firm_id):
             account = MailAccount.objects.filter(pk=account_id).first()
             is_reader = account is None or may_read(user_id, account)
-        if account is not None and account.owner_id is not None and account.owner_id == user_id:
+        if account is not None and self.acts_as_owner(account):
             return
         self.check_role(Role.ADMIN, firm_id)
         if not is_reader:

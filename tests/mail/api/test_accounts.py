@@ -125,6 +125,43 @@ def test_making_active_and_disconnecting_are_the_owners_or_an_admins(mailbox: Ma
 
 
 @pytest.mark.parametrize(
+    ("role", "granted", "status"),
+    [
+        (Role.ADMIN, Role.VIEWER, 403),
+        (Role.DEVELOPER, Role.OPERATOR, 403),
+        (Role.OPERATOR, Role.OPERATOR, 200),
+        (Role.VIEWER, Role.VIEWER, 200),
+    ],
+)
+def test_a_key_with_less_than_its_users_role_does_not_act_as_the_owner(
+    mailbox: Mailbox, role: Role, granted: Role, status: int
+) -> None:
+    from tenants.api import keys
+    from tenants.audit import SERVICE
+
+    owner = UserFactory(username="grace", member_of=mailbox.firm, member_of__role=role)
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(mode=Mode.SUGGEST, owner=owner, shared=False)
+    key = keys.issue(owner, mailbox.firm, granted, lifetime=None, by=SERVICE)[0]
+    api = Api(mailbox.firm, Role.VIEWER)
+    api.headers = {"Authorization": f"Bearer {key}"}
+    assert api.post(mailbox.account, "activate").status_code == status
+    rule = {"name": "All", "scope": "account", "account_id": str(mailbox.account.pk)}
+    made = Client().post(
+        "/api/v1/mail/rules/",
+        {
+            **rule,
+            "category": "fyi",
+            "conditions": {"type": "subject_contains", "value": "a"},
+        },
+        content_type="application/json",
+        headers=api.headers,
+    )
+    assert made.status_code == (201 if status == 200 else 403), made.content
+    assert api.post(mailbox.account, "disconnect", keep_days=0, reason="x").status_code == status
+
+
+@pytest.mark.parametrize(
     ("body", "field"),
     [
         ({}, "keep_days"),
