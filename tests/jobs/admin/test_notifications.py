@@ -65,6 +65,15 @@ def test_an_admin_creates_changes_and_removes_an_endpoint(
     assert "private" not in str([(entry.before, entry.after) for entry in entries])
 
 
+def test_an_operator_sends_a_test_without_seeing_the_whole_url(acme: FirmRows) -> None:
+    row = create_endpoint("On call", "discord", HOOK["target"], firm=acme.firm)
+    operator = browser_of(acme.firm, Role.OPERATOR)
+    page = operator.get(operation_url(row, "test"))
+    assert page.status_code == 200
+    assert "very/private" not in page.content.decode()
+    assert messages_of(submit(operator, row, "test")).startswith("A test goes to https://hooks")
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
