@@ -35,7 +35,15 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
         ),
     ),
     (("bearer", "basic"), re.compile(r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9+/._~=-]{8,}")),
-    (("eyj",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]*")),
+    (
+        ("eyj",),
+        # What is no token is matched as well, and stays: otherwise a long text with many such
+        # beginnings would be read to its end for each of them.
+        re.compile(
+            r"\b(?:eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{2,}+\.[A-Za-z0-9_-]*"
+            r"|(?P<kept>eyJ[A-Za-z0-9_-]{8,}))"
+        ),
+    ),
     (
         ("ya29.", "1//", "aiza", "gocspx-"),
         re.compile(

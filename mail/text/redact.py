@@ -19,7 +19,8 @@ _REPLACEMENTS: Final = (
         ),
         r"\1[secret]",
     ),
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w.-]+"), "[secret]"),
+    # Without a dot, too, so that a text full of such beginnings is not read to its end for each.
+    (re.compile(r"\beyJ[\w-]{8,}+(?:\.[\w.-]+)?"), "[secret]"),
     (re.compile(r"\b(?:ya29\.|1//|sk-|xox[abp]-|gh[pousr]_|GOCSPX-|AIza)[\w.-]{8,}"), "[secret]"),
     (re.compile(r"(?<![\w.%+-])[\w.%+-]++@[\w-]++(?:\.[\w-]+)*"), "[address]"),
     (re.compile(r"(?<![\w/+-])(?=[\w/+-]{0,200}\d)[\w/+-]{40,}+={0,2}"), "[secret]"),

@@ -264,6 +264,8 @@ def test_redacting_twice_changes_nothing(text: str):
         "bearer ",
         "basic     ",
         "eyJaaaaaaaa.",
+        "eyJaaaaaaaa-",
+        "eyJaaaaaaaa.a",
         "sk-",
         "1//",
         "Failing row contains (",

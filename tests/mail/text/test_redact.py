@@ -52,7 +52,7 @@ def test_no_address_survives(text, address):
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "a@", "a.", "://a:", "token=", "eyJ", "1A", "bearer ", "%+-"]
+    "piece", ["a", "a@", "a.", "://a:", "token=", "eyJ", "eyJaaaaaaaa-", "1A", "bearer ", "%+-"]
 )
 def test_a_hostile_megabyte_is_redacted_in_seconds(piece):
     text = (piece * (1_000_000 // len(piece) + 1))[:1_000_000]
