@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.apps import apps
 from django.utils.module_loading import import_string
 from pydantic import ValidationError
 
@@ -107,6 +109,16 @@ def path_of_type(job_type: str) -> str:
     return job_type.partition(QUEUE_MARK)[0]
 
 
+def may_import(path: str) -> bool:
+    """Say whether the function's module is imported already, or in a package of an installed app.
+
+    Others are not imported, because a type's name or a payload in a request may be anything.
+    """
+    module = path.rpartition(".")[0]
+    roots = {config.name.partition(".")[0] for config in apps.get_app_configs()}
+    return module in sys.modules or module.partition(".")[0] in roots
+
+
 def task_of(payload: TaskPayload, job_type: str) -> Task[..., Any]:
     """Return the task as it was when the call was enqueued.
 
@@ -115,6 +127,8 @@ def task_of(payload: TaskPayload, job_type: str) -> Task[..., Any]:
         InvalidTask: the backend no longer lists the queue (InvalidTaskBackend: it is gone itself).
     """
     path = payload.module_path or path_of_type(job_type)
+    if not may_import(path):
+        raise ImportError(f"{path} is in no package of an installed app")
     task = import_string(path)
     if not isinstance(task, Task):
         raise ImportError(f"{path} is not a task")  # noqa: TRY004 - the name is wrong

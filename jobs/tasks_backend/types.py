@@ -7,11 +7,9 @@ A task's own type is named by the path of its function, in the task's queue. A c
 from __future__ import annotations
 
 import logging
-import sys
 from dataclasses import dataclass
 from typing import Any
 
-from django.apps import apps
 from django.conf import settings
 from django.utils.module_loading import autodiscover_modules, import_string
 
@@ -27,6 +25,7 @@ from jobs.tasks_backend.calls import (
     TASK_TYPES,
     TaskPayload,
     job_priority,
+    may_import,
     run_task,
 )
 from jobs.tasks_backend.framework import Task
@@ -85,7 +84,7 @@ class TaskTypes:
     def find(self, name: str) -> JobType | None:
         """Return the type of a task whose module was not imported yet."""
         path, _, queue = name.partition(QUEUE_MARK)
-        if not _may_import(path.rpartition(".")[0]):
+        if not may_import(path):
             return None
         try:
             task = import_string(path)
@@ -124,15 +123,6 @@ class TaskTypes:
             and declared.queue != queue
             and len(declared.name) + len(queue) < MAX_TYPE_NAME_LENGTH
         ]
-
-
-def _may_import(module: str) -> bool:
-    """Say whether the module is imported already, or in a package of an installed app.
-
-    Others are not imported, because a job type's name in a request may be anything.
-    """
-    roots = {config.name.partition(".")[0] for config in apps.get_app_configs()}
-    return module in sys.modules or module.partition(".")[0] in roots
 
 
 def _is_ours(alias: str) -> bool:

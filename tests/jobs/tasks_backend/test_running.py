@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
+import sys
+
 import pytest
 
 from jobs.engine.outcomes import Released
@@ -207,3 +210,15 @@ def test_an_operators_retry_makes_it_ready_again():
     )
     after_a_drain(result)
     assert (result.status, len(result.errors), result.attempts) == (TaskResultStatus.FAILED, 2, 2)
+
+
+@pytest.mark.parametrize("job_type", ["django_task", f"{tasks.__name__}.add"])
+def test_a_call_in_a_request_imports_no_other_module(job_type, tmp_path, monkeypatch):
+    (tmp_path / "away.py").write_text("import builtins; builtins.ran_away = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    job = run_job(job_type, {"module_path": "away.task"})
+    assert "away" not in sys.modules
+    assert not hasattr(builtins, "ran_away")
+    assert (job.status, job.last_error) == (
+        "dlq", "away.task is in no package of an installed app",
+    )  # fmt: skip
