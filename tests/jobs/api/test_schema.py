@@ -11,6 +11,7 @@ from django.core.management import call_command
 from django.test import Client
 from drf_spectacular.generators import SchemaGenerator
 
+from interfaces.api import schema_view
 from jobs.api.urls import urlpatterns as of_jobs
 from mail.api.urls import urlpatterns as of_mail
 
@@ -104,6 +105,22 @@ def test_the_schemas_format_can_be_chosen_in_its_address(wanted: str, start: byt
     answer = Client().get("/api/v1/schema/", {"format": wanted}, headers={"Accept": "*/*"})
     assert answer.headers["Content-Type"].split(";")[0] == f"application/{wanted}"
     assert answer.content.startswith(start)
+
+
+@pytest.mark.django_db
+def test_the_schema_is_made_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+
+    def get_schema(self: object, **options: object) -> dict[str, object]:
+        made.append(self)
+        return {"openapi": "3.0.3"}
+
+    monkeypatch.setattr(schema_view, "_documents", {})
+    monkeypatch.setattr(SchemaGenerator, "get_schema", get_schema)
+    for query in ({}, {"lang": "de"}, {"version": "x"}):
+        answer = Client().get("/api/v1/schema/", {"format": "json", **query})
+        assert answer.json() == {"openapi": "3.0.3"}
+    assert len(made) == 1
 
 
 @pytest.mark.django_db
