@@ -127,6 +127,8 @@ _STYLES: Final = frozenset(
         "word-break",
     ]
 )
+# Browsers skip these characters before a scheme, and some of them in it.
+_SKIPPED: Final = dict.fromkeys(range(33))
 _SCHEMES: Final = frozenset({"http", "https", "mailto", "tel", "data"})
 
 
@@ -140,7 +142,7 @@ def sanitize_html(html: str, *, remote_images: bool = False) -> str:
     def keep(tag: str, name: str, value: str) -> str | None:
         if tag == "img" and name == "src":
             return _image_source(value, remote_images=remote_images)
-        if tag == "a" and value.strip().lower().startswith("data:"):
+        if tag == "a" and value.translate(_SKIPPED).lower().startswith("data:"):
             return None
         return value
 

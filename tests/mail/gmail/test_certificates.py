@@ -63,3 +63,26 @@ def test_certificates_come_over_http(simulator: object) -> None:
     assert simulator.find(key_id) == certificate  # type: ignore[attr-defined]  # as above
     with pytest.raises(GmailUnavailable):
         fetch_certificates(f"{server.url}/oauth2/v1/certs")
+
+
+def test_while_google_is_away_made_up_keys_wait_for_nothing() -> None:
+    google = Google()
+    certificates = google.certificates()
+    certificates.find("one")
+    google.now = 61
+
+    def fail(_: str) -> tuple[dict[str, str], float]:
+        google.asked += 1
+        google.now += 10
+        raise GmailUnavailable(reason="timeout")
+
+    certificates._fetch = fail  # type: ignore[method-assign]
+    for number in range(50):
+        with pytest.raises(GmailUnavailable):
+            certificates.find(f"made-up-{number}")
+    assert certificates.find("one") == "first"
+    assert google.asked == 2
+    google.now += 10
+    certificates._fetch = google.fetch  # type: ignore[method-assign]
+    google.keys["two"] = "second"
+    assert certificates.find("two") == "second"

@@ -52,6 +52,15 @@ def test_a_long_mail_keeps_its_form_and_loses_what_acts() -> None:
     assert "seen.example" not in many
 
 
+@pytest.mark.parametrize(
+    "address", ["data:text/html,x", " data:,x", "&#1;data:,x", "da&#10;ta:,x", "D&#9;ATA:,x"]
+)
+def test_no_link_leads_to_a_page_inside_the_mail(address: str) -> None:
+    shown = sanitize_html(f'<a href="{address}">Our prices</a>')
+    assert "href" not in shown
+    assert "Our prices" in shown
+
+
 def depth_of(html: str) -> int:
     """Return the depth of nested elements; the output of the sanitiser is well-formed."""
     depth = deepest = 0
