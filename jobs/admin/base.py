@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -14,6 +13,7 @@ from uuid import UUID
 
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.crypto import salted_hmac
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -129,8 +129,11 @@ def pretty_json(value: object, mask: Redactor = redact_secrets) -> str:
 
 
 def digest(shown: object) -> str:
-    """Return a digest of what a form shows, by which its answer tells whether that has changed."""
-    return hashlib.blake2b(canonical_json(shown).encode(), digest_size=16).hexdigest()
+    """Return a digest of what a form shows, by which its answer tells whether that has changed.
+
+    It is keyed, so that nobody can find out a masked secret by the digests of guesses.
+    """
+    return salted_hmac("jobs.admin.digest", canonical_json(shown), algorithm="sha256").hexdigest()
 
 
 def type_choices() -> list[tuple[str, str]]:

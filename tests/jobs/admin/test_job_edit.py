@@ -6,7 +6,9 @@ import json
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
+from jobs.admin.base import digest
 from jobs.models import JobQueue
 from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
@@ -75,3 +77,10 @@ def test_a_viewer_may_not_edit_and_another_firm_sees_nothing(
 ) -> None:
     assert member.get(operation_url(acme.waiting, "edit")).status_code == 403
     assert operator.get(operation_url(globex.waiting, "edit")).status_code == 404
+
+
+def test_a_masked_secret_cannot_be_found_by_the_digests_of_guesses(settings: Settings) -> None:
+    shown = digest({"kwargs": {"password": "hunter2"}})
+    assert shown == digest({"kwargs": {"password": "hunter2"}})
+    settings.SECRET_KEY = "another"
+    assert shown != digest({"kwargs": {"password": "hunter2"}})
