@@ -266,10 +266,10 @@ def dlq_alert(payload: SystemPayload, ctx: JobContext) -> dict[str, int]:
     return {"dead_letters": letters}
 
 
-@job("dlq_age_alert", category=MAINTENANCE, payload=SystemPayload)
-def dlq_age_alert(payload: SystemPayload, ctx: JobContext) -> dict[str, int]:
-    """Alert to dead letters of every firm that wait too long for a review; of the system firm."""
-    return {"failures": alert_unreviewed()}
+@job("dlq_age_alert", category=MAINTENANCE, payload=JobPayload)
+def dlq_age_alert(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
+    """Alert to dead letters that wait too long for a review; the system firm's job to all firms'."""
+    return {"failures": alert_unreviewed(ctx.firm)}
 
 
 default_schedule(

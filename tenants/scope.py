@@ -136,6 +136,11 @@ def all_firms(reason: str, *, reading: bool = False) -> AbstractContextManager[N
     return _reading(scope) if reading else scope
 
 
+def firm_or_all(firm: Firm | None, reason: str) -> AbstractContextManager[None]:
+    """Work on the rows of the firm; of every firm if it is the system firm or None."""
+    return all_firms(reason) if firm is None or firm.is_system else firm_scope(firm)
+
+
 @contextmanager
 def _reading(scope: AbstractContextManager[None]) -> Iterator[None]:
     """Enter the scope; on SQLite a transaction that begins with it takes no lock."""

@@ -13,7 +13,6 @@ from pydantic import Field
 from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
 from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
-from jobs.registry.system_payload import SystemPayload
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import agents_interval_seconds
@@ -137,16 +136,17 @@ def agent_invocation(payload: AgentInvocationPayload, ctx: JobContext) -> dict[s
 @job(
     ENQUEUE_TYPE,
     category=Category.RECURRENCE,
-    payload=SystemPayload,
+    payload=JobPayload,
     lock_key=lambda _: ENQUEUE_TYPE,
 )
-def enqueue_due(_: SystemPayload, ctx: JobContext) -> dict[str, Any]:
-    """Enqueue the agents of every firm whose time has come; a job of the system firm.
+def enqueue_due(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
+    """Enqueue the agents whose time has come; the system firm's job does it for every firm.
 
     Runs whose jobs ended without setting a status, by a cancellation or a kill, are marked as
     failed.
     """
-    return {"enqueued": enqueue_due_agents(ctx.heartbeat), "failed": fail_stranded_runs()}
+    enqueued = enqueue_due_agents(ctx.heartbeat, ctx.firm)
+    return {"enqueued": enqueued, "failed": fail_stranded_runs(ctx.firm)}
 
 
 default_schedule("Enqueue scheduled agents", ENQUEUE_TYPE, every_seconds=agents_interval_seconds)

@@ -62,12 +62,12 @@ def deliver(payload: ReminderPayload, ctx: JobContext) -> dict[str, Any]:
 @job(
     ENQUEUE_TYPE,
     category=Category.RECURRENCE,
-    payload=SystemPayload,
+    payload=JobPayload,
     lock_key=lambda _: ENQUEUE_TYPE,
 )
-def enqueue_due(_: SystemPayload, ctx: JobContext) -> dict[str, Any]:
-    """Enqueue the due reminders of every firm; a job of the system firm."""
-    return {"enqueued": enqueue_due_reminders(ctx.heartbeat)}
+def enqueue_due(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
+    """Enqueue the due reminders; the system firm's job does it for every firm."""
+    return {"enqueued": enqueue_due_reminders(ctx.heartbeat, ctx.firm)}
 
 
 @job(

@@ -14,7 +14,8 @@ from jobs.errors import EnqueueError, PayloadInvalid
 from jobs.queue import EnqueueSpec, enqueue_many
 from jobs.registry.timetable import TimetableInvalid
 from mail.models.recurring import DatedRow
-from tenants.scope import all_firms, firm_scope
+from tenants.models import Firm
+from tenants.scope import firm_or_all, firm_scope
 
 PAGE = 200
 
@@ -26,8 +27,11 @@ def enqueue_due_rows(
     specs_of: Callable[[Any, datetime], list[EnqueueSpec]],
     *,
     checkpoint: Callable[[], None],
+    firm: Firm | None = None,
 ) -> int:
     """Enqueue the jobs of the rows that `due` finds and move these on; return how many jobs.
+
+    Without a firm, or with the system firm, it does so for every firm.
 
     If several dates have passed, only the last one gets jobs. A page's jobs and its rows' next
     dates are committed together, so that a kill loses and repeats nothing. A row whose dates cannot
@@ -35,7 +39,7 @@ def enqueue_due_rows(
     logged and stays due.
     """
     enqueued = 0
-    for firm_id in _firms_with_due(due):
+    for firm_id in _firms_with_due(due, firm):
         skipped: list[Any] = []
         rows, jobs = _enqueue_page(firm_id, due, specs_of, skipped)
         while rows:
@@ -45,8 +49,8 @@ def enqueue_due_rows(
     return enqueued
 
 
-def _firms_with_due(due: Callable[[datetime], QuerySet[Any]]) -> list[int]:
-    with all_firms("rows that are due"):
+def _firms_with_due(due: Callable[[datetime], QuerySet[Any]], firm: Firm | None) -> list[int]:
+    with firm_or_all(firm, "rows that are due"):
         found = due(database_now()).filter(firm__active=True)
         return sorted(set(found.values_list("firm_id", flat=True)))
 

@@ -19,8 +19,8 @@ from tests.factories.jobs import JobQueueFactory
 
 pytestmark = pytest.mark.django_db
 
-# In a firm's job it purges that firm's jobs alone.
-FOR_ONE_FIRM_TOO = {"purge_jobs"}
+# A firm's job of these works on the rows of that firm alone.
+FOR_ONE_FIRM_TOO = {"purge_jobs", "dlq_age_alert", "agents.enqueue_due", "reminders.enqueue_due"}
 
 
 def for_every_firm() -> set[str]:

@@ -33,7 +33,7 @@ from jobs.operations.notifications.events import (
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
 from jobs.states import OPEN_RESOLUTIONS, NotificationEvent
 from tenants.models import Firm
-from tenants.scope import all_firms
+from tenants.scope import all_firms, firm_or_all, sees_all_firms
 
 BATCH = 500
 MOST_FAILURES = 20
@@ -95,9 +95,12 @@ def alert_new_failures() -> int:
     return in_transaction(_new_failures)
 
 
-def alert_unreviewed() -> int:
-    """Alert to the dead letters that wait for a review too long; return how many failures."""
-    return in_transaction(_unreviewed)
+def alert_unreviewed(firm: Firm | None = None) -> int:
+    """Alert to the firm's dead letters, or every firm's, that wait for a review too long.
+
+    Return how many failures.
+    """
+    return in_transaction(lambda: _unreviewed(firm))
 
 
 def _new_failures() -> int:
@@ -127,20 +130,24 @@ def _new_failures() -> int:
         return len(batch)
 
 
-def _unreviewed() -> int:
-    with all_firms("alerts of every firm"):
+def _unreviewed(firm: Firm | None) -> int:
+    with firm_or_all(firm, "alerts of every firm"):
         platform, wait = Firm.objects.system().pk, timedelta(hours=conf.alert_unreviewed_hours())
         since = database_now() - wait
         old = Q(resolution="", moved_at__lte=since)
         known = FailureAlert.objects.filter(
-            firm_id=OuterRef("firm_id"),
-            fingerprint=OuterRef("fingerprint"),
-            unreviewed_alerted_at__gt=since,
+            fingerprint=OuterRef("fingerprint"), unreviewed_alerted_at__gt=since
         )
-        found = DeadLetterQueue.objects.filter(old, ~Exists(known)).order_by()
+        untold = Q(~Exists(known.filter(firm_id=OuterRef("firm_id"))))
+        if sees_all_firms():
+            # A firm's own job may have told the firm, and nobody else.
+            untold |= Q(~Exists(known.filter(firm_id=platform)))
+        found = DeadLetterQueue.objects.filter(old, untold).order_by()
         keys = list(found.values_list("firm_id", "fingerprint").distinct()[:MOST_KEYS])
-        both = {*keys, *((platform, fingerprint) for _, fingerprint in keys)}
-        due = _due(both, "unreviewed_alerted_at", wait)
+        wanted = set(keys)
+        if sees_all_firms():
+            wanted |= {(platform, fingerprint) for _, fingerprint in keys}
+        due = _due(wanted, "unreviewed_alerted_at", wait)
         if due:
             _alert(NotificationEvent.UNREVIEWED, _failures(due, platform, old, {}), platform)
         return len(due)

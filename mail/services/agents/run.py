@@ -40,7 +40,8 @@ from mail.services.mailboxes.accounts import usable_account
 from mail.services.timelines.events import record_event
 from mail.text.cleaning import clean_text
 from mail.text.helpdesk import Inquiry
-from tenants.scope import all_firms, firm_scope
+from tenants.models import Firm
+from tenants.scope import firm_or_all, firm_scope
 
 MAX_CALLS_PER_REPLY = 8
 # Calls beyond MAX_CALLS_PER_REPLY are refused; calls beyond MAX_CALLS_STORED are dropped unseen.
@@ -125,12 +126,12 @@ def fail_run(firm_id: int, job_id: UUID, error: str) -> None:
         )
 
 
-def fail_stranded_runs() -> int:
-    """Fail the running runs of every firm whose jobs are over; return how many.
+def fail_stranded_runs(firm: Firm | None = None) -> int:
+    """Fail the firm's running runs, or every firm's, whose jobs are over; return how many.
 
     If such a job is retried, it continues its run.
     """
-    with all_firms("agents' runs whose jobs are over"):
+    with firm_or_all(firm, "agents' runs whose jobs are over"):
         live = JobQueue.objects.filter(pk=OuterRef("job_id"), status__in=LIVE)
         stranded = AgentRun.objects.filter(~Exists(live), status=RunStatus.RUNNING)
         return stranded.update(status=RunStatus.ERROR, error=STRANDED, completed_at=timezone.now())

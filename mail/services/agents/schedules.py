@@ -21,8 +21,8 @@ from mail.services.dates import enqueue_due_rows
 from mail.services.operation import audit, locked_row, save_named
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor
-from tenants.models import Membership
-from tenants.scope import all_firms, firm_scope
+from tenants.models import Firm, Membership
+from tenants.scope import firm_or_all, firm_scope
 
 INVOCATION_TYPE = "agent_invocation"
 LEFT_FIRM = "The person it runs for is no longer a member of the firm"
@@ -94,15 +94,15 @@ def delete_agent_schedule(
         locked.delete()
 
 
-def enqueue_due_agents(checkpoint: Callable[[], None]) -> int:
-    """Enqueue the runs that are due, of every firm; return how many jobs were created.
+def enqueue_due_agents(checkpoint: Callable[[], None], firm: Firm | None = None) -> int:
+    """Enqueue the runs that are due, as `enqueue_due_rows` does; return how many jobs.
 
     Runs in inactive mailboxes and of inactive profiles wait until these are active again. If the
     person of a timetable is inactive or has left the firm, it is switched off, and `stopped` says
     why.
     """
-    _stop_deserted()
-    return enqueue_due_rows(_due, _specs, checkpoint=checkpoint)
+    _stop_deserted(firm)
+    return enqueue_due_rows(_due, _specs, checkpoint=checkpoint, firm=firm)
 
 
 def account_of_schedule(schedule_id: UUID) -> UUID | None:
@@ -120,9 +120,9 @@ def why_stopped(schedule: AgentSchedule) -> str:
     return "" if schedule.user.is_active else PERSON_INACTIVE
 
 
-def _stop_deserted() -> None:
+def _stop_deserted(firm: Firm | None) -> None:
     """Switch off the timetables that are due on behalf of people who left."""
-    with all_firms("agents' schedules of people who left"):
+    with firm_or_all(firm, "agents' schedules of people who left"):
         due = AgentSchedule.objects.filter(
             ~_has_person(), due_at__lte=database_now(), enabled=True, firm__active=True
         )

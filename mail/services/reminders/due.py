@@ -11,17 +11,17 @@ from django.db.models import Exists, OuterRef, QuerySet
 from jobs.queue import EnqueueSpec
 from mail.models import Reminder, ReminderStatus
 from mail.services.dates import enqueue_due_rows
-from tenants.models import Membership
+from tenants.models import Firm, Membership
 
 DELIVERY_TYPE = "reminder_delivery"
 
 
-def enqueue_due_reminders(checkpoint: Callable[[], None]) -> int:
-    """Enqueue the reminders that are due, of every firm; return how many jobs were created.
+def enqueue_due_reminders(checkpoint: Callable[[], None], firm: Firm | None = None) -> int:
+    """Enqueue the reminders that are due, as `enqueue_due_rows` does; return how many jobs.
 
     Reminders of people who are inactive, or who left the firm, wait until they are back.
     """
-    return enqueue_due_rows(_due, _specs, checkpoint=checkpoint)
+    return enqueue_due_rows(_due, _specs, checkpoint=checkpoint, firm=firm)
 
 
 def _due(now: datetime) -> QuerySet[Reminder]:

@@ -201,6 +201,30 @@ def test_every_failure_that_nobody_reviews_comes_up_however_many_there_are(
         assert FailureAlert.objects.exclude(unreviewed_alerted_at=None).count() == 4 + 3
 
 
+def test_a_firms_own_job_alerts_to_its_dead_letters_alone_and_hides_none_from_the_platform(
+    firm: Firm, other_firm: Firm
+) -> None:
+    for owner in (firm, other_firm, None):
+        endpoint_of(owner)
+    with frozen_time() as clock:
+        for owner in (firm, other_firm):
+            die(owner, "same", moved_at=clock.now)
+        clock.tick(hours=24)
+        run_job("dlq_age_alert", firm=firm)
+        assert counts_of(sent()) == {(firm.pk, 1)}
+        platform = Firm.objects.system()
+        run_job("dlq_age_alert", firm=platform)
+    assert counts_of(sent()[1:]) == {(other_firm.pk, 1), (platform.pk, 2)}
+
+
+def counts_of(notices: list[JobQueue]) -> set[tuple[int, int]]:
+    """Return who is told of how many dead letters."""
+    return {
+        (job.firm_id, sum(one["count"] for one in job.payload["data"]["failures"]))
+        for job in notices
+    }
+
+
 def test_only_who_subscribed_and_is_enabled_is_notified(firm: Firm) -> None:
     endpoint_of(firm, events=["dead_letter.escalated"])
     off = endpoint_of(firm, "email")

@@ -16,6 +16,7 @@ from mail.models import AgentRun, RunStatus
 from mail.services.agents.invocation import RUN_SINCE, SWITCHED_OFF
 from mail.services.agents.run import STRANDED, fail_stranded_runs
 from mail.services.agents.schedules import change_agent_schedule
+from tenants.models import Firm
 from tests.mail.llm.model_server import ModelServer
 from tests.mail.mail_kit import Mailbox, jobs, only, stored
 from tests.mail.services.agents.test_schedules import enqueue_due, planned, soon
@@ -105,7 +106,7 @@ def test_what_waits_when_its_timetable_is_switched_off_is_canceled(mailbox: Mail
 
 
 def test_a_run_whose_job_is_canceled_is_failed_and_goes_on_with_a_retry(
-    mailbox: Mailbox, server: ModelServer, settings: Settings
+    mailbox: Mailbox, server: ModelServer, settings: Settings, other_firm: Firm
 ) -> None:
     due_at = soon()
     planned(mailbox, due_at)
@@ -117,6 +118,7 @@ def test_a_run_whose_job_is_canceled_is_failed_and_goes_on_with_a_retry(
         job = only(jobs("agent_invocation"))
         assert fail_stranded_runs() == 0
         cancel(job)
+        assert fail_stranded_runs(other_firm) == 0
         assert fail_stranded_runs() == 1
         run = only(stored(AgentRun))
         assert (run.status, run.error) == (RunStatus.ERROR, STRANDED)

@@ -59,6 +59,24 @@ def enqueue_due() -> int:
     return enqueue_due_agents(lambda: None)
 
 
+def test_a_firms_own_job_looks_at_its_schedules_alone(mailbox: Mailbox, other_firm: Firm) -> None:
+    due_at = soon()
+    planned(mailbox, due_at)
+    left = planned(
+        mailbox, due_at, name="Of the past", user_id=new_member(mailbox.firm, Role.VIEWER).pk
+    )
+    Membership.objects.filter(user_id=left.user_id).delete()
+
+    def enqueued_by(firm: Firm) -> tuple[int, bool]:
+        job = testing.run_job("agents.enqueue_due", firm=firm)
+        of_past = next(one for one in stored(AgentSchedule) if one.pk == left.pk)
+        return job.result["enqueued"], of_past.enabled
+
+    with frozen_time(due_at):
+        assert enqueued_by(other_firm) == (0, True)
+        assert enqueued_by(mailbox.firm) == (1, False)
+
+
 def test_an_agent_runs_once_for_each_date_and_says_what_it_did(
     mailbox: Mailbox, server: ModelServer
 ) -> None:

@@ -268,6 +268,19 @@ def test_where_the_queue_is_always_late_dates_come_all_the_same(
     assert delivered == [f"Due: 2099-03-01 {hour:02}:00 UTC" for hour in (8, 11, 14)]
 
 
+def test_a_firms_own_job_looks_at_its_reminders_alone(
+    firm: Firm, other_firm: Firm, person: Any
+) -> None:
+    first, platform = soon(), Firm.objects.system()
+    remind(firm, person, first)
+    remind(other_firm, new_member(other_firm, Role.VIEWER), first)
+    with frozen_time(first):
+        run_job("reminders.enqueue_due", firm=firm)
+        assert only(jobs(due.DELIVERY_TYPE)).firm_id == firm.pk
+        run_job("reminders.enqueue_due", firm=platform)
+        assert {job.firm_id for job in jobs(due.DELIVERY_TYPE)} == {firm.pk, other_firm.pk}
+
+
 def test_two_dates_are_not_delivered_at_the_same_time(firm: Firm, person: Any) -> None:
     first = datetime(2099, 3, 1, 8, tzinfo=UTC)
     remind(firm, person, first, interval_seconds=3600)
