@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, JsonResponse
 
 from jobs.queries.doctor.snapshots import is_pinned, oldest_snapshot
@@ -23,8 +24,7 @@ def readyz(_: HttpRequest) -> JsonResponse:
     A pinned snapshot is only a warning: taking this process out of service would not end it.
     """
     try:
-        executor = MigrationExecutor(connection)
-        behind = bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+        behind = _is_behind()
         oldest = oldest_snapshot()
     except DatabaseError:
         return JsonResponse({"status": "unready", "reason": "database unavailable"}, status=503)
@@ -32,3 +32,20 @@ def readyz(_: HttpRequest) -> JsonResponse:
         return JsonResponse({"status": "unready", "reason": "migrations pending"}, status=503)
     pinned = [PINNED] if is_pinned(oldest) else []
     return JsonResponse({"status": "ready", "warnings": pinned})
+
+
+# The applied migrations by which this code last found nothing to apply.
+_complete: set[tuple[str, str]] = set()
+
+
+def _is_behind() -> bool:
+    """Say whether migrations are to be applied; anybody may ask, so the graph is built seldom."""
+    applied = set(MigrationRecorder(connection).applied_migrations())
+    if applied == _complete:
+        return False
+    executor = MigrationExecutor(connection)
+    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        return True
+    _complete.clear()
+    _complete.update(applied)
+    return False

@@ -91,6 +91,19 @@ def test_the_web_process_waits_for_migrations() -> None:
 
 
 @pytest.mark.django_db
+def test_a_process_that_was_ready_builds_no_graph_of_migrations_to_say_so_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (last,) = MigrationLoader(connection).graph.leaf_nodes("tenants")
+    assert get("/readyz")[0] == 200
+    with monkeypatch.context() as patch:
+        patch.setattr(MigrationLoader, "build_graph", lambda _: pytest.fail("the graph is built"))
+        assert get("/readyz")[0] == 200
+    MigrationRecorder(connection).record_unapplied(*last)
+    assert get("/readyz")[0] == 503
+
+
+@pytest.mark.django_db
 def test_the_web_process_lives_without_its_database_and_is_not_ready(tmp_path: Path) -> None:
     nowhere = {
         "postgresql": "postgres://nobody@127.0.0.1:1/nothing",
