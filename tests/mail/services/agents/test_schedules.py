@@ -61,11 +61,11 @@ def enqueue_due() -> int:
 
 def test_a_firms_own_job_looks_at_its_schedules_alone(mailbox: Mailbox, other_firm: Firm) -> None:
     due_at = soon()
-    planned(mailbox, due_at)
-    left = planned(
-        mailbox, due_at, name="Of the past", user_id=new_member(mailbox.firm, Role.VIEWER).pk
-    )
-    Membership.objects.filter(user_id=left.user_id).delete()
+    person, profile = new_member(mailbox.firm, Role.VIEWER), make_profile(mailbox)
+    planned(mailbox, due_at, profile_id=profile.pk)
+    left = planned(mailbox, due_at, name="Past", profile_id=profile.pk, user_id=person.pk)
+    with firm_scope(mailbox.firm):
+        Membership.objects.filter(user_id=person.pk).delete()
 
     def enqueued_by(firm: Firm) -> tuple[int, bool]:
         job = testing.run_job("agents.enqueue_due", firm=firm)
