@@ -176,6 +176,9 @@ def operation(
 
     def decorate(method: F) -> F:
         method.query_class = query  # type: ignore[attr-defined]  # read by the view
+        # `extend_schema` extends the schema class named here. Without it, it extends that of the
+        # REST_FRAMEWORK setting, which in another project is not even one of drf-spectacular's.
+        method.kwargs = {"schema": OperationSchema}  # type: ignore[attr-defined]
         return describe(method)
 
     return decorate

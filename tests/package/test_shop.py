@@ -16,6 +16,8 @@ from tests.support.shop import Shop, build_wheel
 pytestmark = [pytest.mark.processes, pytest.mark.req("A-01")]
 
 HANDLERS = """
+from django.core.mail import send_mail
+from jobs.errors import Fatal
 from jobs.registry import JobPayload, job
 
 class Greeting(JobPayload):
@@ -25,6 +27,9 @@ class Greeting(JobPayload):
 def greet(payload, ctx):
     if payload.name == "nobody":
         raise ValueError("there is nobody")
+    if payload.name == "by mail":
+        send_mail("Hello", "How are you?", None, ["ada@example.org"])
+        raise Fatal("e-mail is sent, and only that")
     return {"text": f"Hello {payload.name}"}
 """
 
@@ -133,6 +138,8 @@ def test_the_extras_work_as_they_are_installed(shop: Shop, wheel: Path) -> None:
     )
     shop.manage("makemigrations", "catalogue")
     shop.manage("migrate")
+    # The schema does not depend on the project's REST_FRAMEWORK, which this project has not set.
+    assert "operationId: jobs_retry" in shop.manage("spectacular")
     told = shop.python("""
         from django.conf import settings
         from django.contrib.auth import get_user_model
@@ -182,6 +189,23 @@ def test_the_extras_work_as_they_are_installed(shop: Shop, wheel: Path) -> None:
                 print(error)
     """)
     assert "append-only" in told
+
+
+def test_a_rehearsal_lists_e_mails_whichever_setting_names_their_backend(shop: Shop) -> None:
+    # `startproject` of Django 6.1 writes MAILERS; earlier ones have EMAIL_BACKEND.
+    shop.manage("makemigrations", "catalogue")
+    shop.manage("migrate")
+    shop.python("""
+        from jobs.queue import enqueue
+        enqueue("greet", {"name": "by mail"})
+    """)
+    shop.manage("runworker", "--burst")
+    (letter,) = shop.read("dlq", "list")["results"]
+    report = shop.read("dlq", "rehearse", letter["id"])
+    assert report["outcome"] == "dead_lettered"
+    assert [(call["kind"], call["target"]) for call in report["calls"]] == [
+        ("email", "1 recipient")
+    ]
 
 
 def test_each_company_of_a_table_that_exists_already_is_a_firm(shop: Shop) -> None:
