@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from jobs.models.base import QueueModel, choices
 from jobs.models.job import JobQueue
 from jobs.states import OPEN_RESOLUTIONS, Category, DeadReason, Resolution
+from tenants.scope import firm_scope
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -126,12 +127,12 @@ class DeadLetterQueue(QueueModel):
         self.operations.reprocess(
             self.pk, by=by, payload=payload, priority=priority, reason=reason or note
         )
-        self.refresh_from_db()
+        self._read_again()
 
     def discard(self, reason: str, *, by: Actor | AbstractBaseUser | None = None) -> None:
         """Give the job up for good: see `jobs.operations.dead_letters.discard`."""
         self.operations.discard(self.pk, reason, by=by)
-        self.refresh_from_db()
+        self._read_again()
 
     def escalate(
         self,
@@ -142,4 +143,9 @@ class DeadLetterQueue(QueueModel):
     ) -> None:
         """Ask somebody to decide: see `jobs.operations.dead_letters.escalate`."""
         self.operations.escalate(self.pk, reason, to=to, by=by)
-        self.refresh_from_db()
+        self._read_again()
+
+    def _read_again(self) -> None:
+        # The operations need no scope, because they know the id; row level security does.
+        with firm_scope(self.firm_id):
+            self.refresh_from_db()

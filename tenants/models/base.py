@@ -53,6 +53,18 @@ class FirmOwned(models.Model):
         self.claim_for_scope()
         super().save(*args, **kwargs)
 
+    def refresh_from_db(self, *args: Any, **kwargs: Any) -> None:
+        """Read the row again.
+
+        Raises:
+            MissingTenant: no scope, and on PostgreSQL row level security therefore hides the row.
+        """
+        try:
+            super().refresh_from_db(*args, **kwargs)
+        except type(self).DoesNotExist:
+            require_scope(type(self).__name__)
+            raise
+
     def claim_for_scope(self) -> None:
         """Take the firm in scope when none is set, and refuse a firm out of scope.
 

@@ -225,3 +225,17 @@ def test_a_migrations_own_class_of_firm_opens_a_scope(both: tuple[Firm, Firm]) -
         assert JobStep.objects.get().result == both[0].slug
     with firms_scope(both):
         assert JobStep.objects.count() == len(both)
+
+
+def test_a_row_that_cannot_be_read_again_without_a_scope_says_so(firm: Firm) -> None:
+    job = enqueue("noop", firm=firm).job
+    if connection.vendor == "sqlite":
+        job.refresh_from_db()
+    else:
+        with pytest.raises(MissingTenant, match=r"^JobQueue: No firm is in scope: use "):
+            job.refresh_from_db()
+    with firm_scope(firm):
+        job.refresh_from_db()
+        JobQueue.objects.all().delete()
+        with pytest.raises(JobQueue.DoesNotExist):
+            job.refresh_from_db()

@@ -216,6 +216,19 @@ def test_what_is_decided_after_an_escalation_keeps_its_note(
     assert letter.resolution_note == kept
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("resolution", ["reprocessed", "discarded", "escalated"])
+def test_a_dead_letter_is_decided_on_without_a_scope(firm: Firm, resolution: str) -> None:
+    letter = DeadLetterQueueFactory(original_job=JobQueueFactory(firm=firm, status="dlq"))
+    if resolution == "reprocessed":
+        letter.reprocess()
+    elif resolution == "discarded":
+        letter.discard("ordered twice")
+    else:
+        letter.escalate("who knows this order?")
+    assert letter.resolution == resolution
+
+
 @pytest.mark.django_db
 @pytest.mark.req("T-05")
 def test_a_secret_in_a_reason_is_kept_nowhere(firm: Firm) -> None:
