@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -31,14 +32,14 @@ def as_without_transaction() -> Iterator[None]:
 @contextmanager
 def _as_without_transaction(connection: BaseDatabaseWrapper) -> Iterator[None]:
     using = connection.alias
-    before = transaction.savepoint(using)
+    before: Any = connection.savepoint()
     pending = len(connection.run_on_commit)
     outer = len(connection.atomic_blocks)
 
     def undo_if_broken() -> None:
         if connection.needs_rollback or not connection.is_usable():
             transaction.set_rollback(rollback=False, using=using)
-            transaction.savepoint_rollback(before, using)
+            connection.savepoint_rollback(before)
             del connection.run_on_commit[pending:]
 
     try:
@@ -47,7 +48,7 @@ def _as_without_transaction(connection: BaseDatabaseWrapper) -> Iterator[None]:
             _end_atomic_blocks(connection, outer)
             undo_if_broken()
             # In a worker, the handler's writes up to here would have been committed.
-            before = transaction.savepoint(using)
+            before = connection.savepoint()
     finally:
         undo_if_broken()
 

@@ -42,6 +42,13 @@ class InATransaction(TestCase):
         check_follow_ups_and_locks(inside=True)
 
 
+@pytest.mark.django_db
+@pytest.mark.filterwarnings("error")
+def test_the_kit_uses_nothing_that_django_is_to_remove() -> None:
+    enqueue("kit.pass_on", {"name": "ada"})
+    assert drain().counts == {"completed": 2}
+
+
 class OnCommittedRows(TransactionTestCase):
     """Django's other test case, in which everything is committed."""
 
