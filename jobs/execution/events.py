@@ -23,6 +23,7 @@ from jobs.engine.rescue import RescueReport
 from jobs.engine.rollups import Measured
 from jobs.execution import metrics, telemetry
 from jobs.execution.telemetry import AttemptsByKind, FinishedAttempts
+from jobs.registry.declaration import qualified_name
 from jobs.states import BreakerState, Status
 
 
@@ -136,7 +137,11 @@ def _notify(subscriber: Subscriber, event: Event, fields: Mapping[str, Any]) -> 
     try:
         subscriber(fields)
     except Exception as error:  # noqa: BLE001 - it must not take the worker down
-        failed = {"to": event.value, "error_class": class_path(error)}
+        failed = {
+            "to": event.value,
+            "subscriber": qualified_name(subscriber),
+            "error_class": class_path(error),
+        }
         telemetry.log(Event.SUBSCRIBER_FAILED.value, failed, problem=True)
 
 

@@ -19,6 +19,7 @@ from jobs.conf import attempt_hooks
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import DeadLettered, Failure, Outcome, Retry, class_path
 from jobs.execution.events import OUTCOMES, Event, emit
+from jobs.registry.declaration import qualified_name
 
 
 @dataclass
@@ -68,22 +69,22 @@ def around_attempt(claim: Claim) -> Iterator[RunningAttempt]:
         claim.attempts,
         claim.attempts >= claim.max_attempts,
     )
-    entered: list[AbstractContextManager[object]] = []
+    entered: list[tuple[Hook, AbstractContextManager[object]]] = []
     for hook in _hooks():
         try:
             manager = hook(attempt)
             manager.__enter__()
-            entered.append(manager)
+            entered.append((hook, manager))
         except Exception as error:  # noqa: BLE001 - a monitor must not keep a job from running
-            _tell(error)
+            _tell(hook, error)
     try:
         yield attempt
     finally:
-        for manager in reversed(entered):
+        for hook, manager in reversed(entered):
             try:
                 manager.__exit__(None, None, None)
             except Exception as error:  # noqa: BLE001
-                _tell(error)
+                _tell(hook, error)
         # The error's frames would keep the handler's variables alive.
         attempt.error = None
 
@@ -99,5 +100,10 @@ def _forget(*, setting: str, **_: object) -> None:
         _hooks.cache_clear()
 
 
-def _tell(error: Exception) -> None:
-    emit(Event.SUBSCRIBER_FAILED, to="attempt", error_class=class_path(error))
+def _tell(hook: Hook, error: Exception) -> None:
+    emit(
+        Event.SUBSCRIBER_FAILED,
+        to="attempt",
+        subscriber=qualified_name(hook),
+        error_class=class_path(error),
+    )

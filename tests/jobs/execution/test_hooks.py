@@ -140,8 +140,11 @@ def broken_later(attempt: RunningAttempt) -> Iterator[None]:
     raise RuntimeError("the monitor went away")
 
 
-def test_a_broken_hook_changes_nothing(
-    firm: Firm, types: None, monkeypatch: pytest.MonkeyPatch
+def test_a_broken_hook_changes_nothing_and_is_named(
+    firm: Firm,
+    types: None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(hooks, "_hooks", lambda: (broken, telling, broken_later))
     told.clear()
@@ -152,6 +155,10 @@ def test_a_broken_hook_changes_nothing(
         ("test.mail", "completed", "NoneType"),
         ("test.mail", "retry", "ValueError"),
     ]
+    lines = [line for line in caplog.messages if line.startswith("subscriber_failed")]
+    assert len(lines) == 4
+    for hook in (broken, broken_later):
+        assert sum(f"subscriber={hook.__module__}.{hook.__name__} " in line for line in lines) == 2
 
 
 _seen: list[tuple[str, str]] = []
