@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from asgiref.sync import sync_to_async
 
@@ -19,8 +18,8 @@ from jobs.engine.enqueue import (
 )
 from jobs.engine.fan_in import store_chain
 from jobs.engine.insert import dispatch_after_commit, dispatch_groups
-from jobs.engine.new_job import EnqueueSpec, NewJob, new_job
-from jobs.errors import ArgumentsInvalid, Fault, PayloadInvalid
+from jobs.engine.new_job import EnqueueSpec, new_jobs
+from jobs.errors import ArgumentsInvalid, Fault
 from tenants.models import Firm
 
 LONGEST_CHAIN = 100
@@ -52,9 +51,7 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
     correlation_id = (
         own_correlation_id(specs[0]) or current_correlation_id() or new_correlation_id()
     )
-    jobs = [
-        _new_job(place, correlated(one, correlation_id), firm_id) for place, one in enumerate(specs)
-    ]
+    jobs = new_jobs((firm_id, correlated(one, correlation_id)) for one in specs)
     stored, replacing = store_chain(jobs)
     first, job_id = jobs[0], stored[0]
     dispatch_after_commit(dispatch_groups([first]))
@@ -62,15 +59,6 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
 
 
 aenqueue_chain = sync_to_async(enqueue_chain)
-
-
-def _new_job(place: int, spec: EnqueueSpec, firm_id: int) -> NewJob:
-    """Validate the job; its faults say which one it is."""
-    try:
-        return new_job(spec, firm_id)
-    except PayloadInvalid as error:
-        faults = [replace(fault, field=f"jobs.{place}.{fault.field}") for fault in error.faults]
-        raise PayloadInvalid(error.job_type, faults) from error
 
 
 def _faults(specs: Sequence[EnqueueSpec]) -> list[Fault]:

@@ -17,7 +17,7 @@ from jobs.engine.current_job import current_job
 from jobs.engine.insert import DispatchGroup, dispatch, dispatch_groups, insert_keyless
 from jobs.engine.job_arguments import look_up_named_users
 from jobs.engine.job_wait import read_job, wait_until_settled, wait_until_settled_async
-from jobs.engine.new_job import EnqueueSpec, NewJob, new_job
+from jobs.engine.new_job import EnqueueSpec, NewJob, new_job, new_jobs
 from jobs.engine.owner import firm_id_of, only_firm_id
 from jobs.engine.replace import insert_or_replace
 from jobs.engine.transactions import without_waiting
@@ -121,7 +121,7 @@ def enqueue(
         on_conflict=on_conflict,
         max_wait=max_wait,
     )
-    return enqueue_many([spec], firm=firm)[0]
+    return enqueue_for_firms([(firm_in_scope(firm), spec)])[0]
 
 
 def enqueue_many(
@@ -209,7 +209,7 @@ def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueR
     if many and not database.in_atomic_block:
         results, groups = without_waiting(lambda: _store_while_validating(specs))
     else:
-        jobs = [new_job(spec, firm_id) for firm_id, spec in specs]
+        jobs = new_jobs(specs) if len(specs) > 1 else [new_job(specs[0][1], specs[0][0])]
         stored, replacing = insert_or_replace(jobs, database=database)
         results = [
             result_of(job, job_id, replacing) for job, job_id in zip(jobs, stored, strict=True)
@@ -232,7 +232,7 @@ def _store_while_validating(
     keyed: dict[int, NewJob] = {}
     for start in range(0, len(specs), BATCH):
         # The types' functions run here, where they see only what the caller may see.
-        batch = [new_job(spec, firm_id) for firm_id, spec in specs[start : start + BATCH]]
+        batch = new_jobs(specs[start : start + BATCH], first=start)
         keyed |= {start + n: job for n, job in enumerate(batch) if job.idempotency_key is not None}
         if keyless := [job for job in batch if job.idempotency_key is None]:
             insert_keyless(keyless)

@@ -24,7 +24,7 @@ from jobs.engine.enqueue import (
 )
 from jobs.engine.insert import dispatch_after_commit, dispatch_groups
 from jobs.engine.job_arguments import MAX_KEY_LENGTH, look_up_named_users
-from jobs.engine.new_job import EnqueueSpec, new_job
+from jobs.engine.new_job import EnqueueSpec, new_job_at, new_jobs
 from jobs.errors import ArgumentsInvalid, Fault
 from jobs.payload_validator import text_faults
 from tenants.models import Firm
@@ -73,12 +73,12 @@ def enqueue_batch(
     specs = list_of_specs(specs)
     try:
         look_up_named_users(specs)
-        jobs = [new_job(correlated(spec, correlation_id), firm_id) for spec in specs]
+        jobs = new_jobs((firm_id, correlated(spec, correlation_id)) for spec in specs)
     except (AttributeError, TypeError):
         refuse_other_than_specs(specs)
         raise
     following = {
-        event: new_job(correlated(spec, correlation_id), firm_id)
+        event: new_job_at(f"on_{event}", correlated(spec, correlation_id), firm_id)
         for event, spec in callbacks.items()
     }
     batch_id = batch_id or uuid7()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
@@ -137,6 +137,40 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     return job
 
 
+def new_jobs(specs: Iterable[tuple[int, EnqueueSpec]], *, first: int = 0) -> list[NewJob]:
+    """Validate many jobs, each with its firm; `first` is the place of the first in the caller's list.
+
+    Raises:
+        PayloadInvalid: one is refused; its faults say which.
+    """
+    jobs: list[NewJob] = []
+    try:
+        jobs.extend(new_job(spec, firm_id) for firm_id, spec in specs)
+    except PayloadInvalid as error:
+        _add_place(error, f"jobs.{first + len(jobs)}")
+        raise
+    return jobs
+
+
+def new_job_at(place: str, spec: EnqueueSpec, firm_id: int) -> NewJob:
+    """Validate the job that the caller gave as the argument `place`.
+
+    Raises:
+        PayloadInvalid: it is refused; its faults name the argument.
+    """
+    try:
+        return new_job(spec, firm_id)
+    except PayloadInvalid as error:
+        _add_place(error, place)
+        raise
+
+
+def _add_place(error: PayloadInvalid, place: str) -> None:
+    faults = [replace(fault, field=f"{place}.{fault.field}") for fault in error.faults]
+    # Of this very error, because it may be an UnknownJobType.
+    PayloadInvalid.__init__(error, error.job_type, faults)
+
+
 def derive(declared: JobType, option: str, model: JobPayload) -> Any:
     """Return what the type's own function for `option`, such as its lock key, makes of the payload.
 
@@ -181,12 +215,17 @@ def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[s
         return envelope
     # `dict` is named first because checking for an abstract class is slow.
     if not isinstance(spec.payload, (dict, Mapping)):
-        raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
+        raise PayloadInvalid(declared.name, [_no_fields(spec.payload)])
     envelope.update(spec.payload)
     if spec.correlation_id:
         # The argument prevails, because the payload may be a copy of another job's.
         envelope["correlation_id"] = spec.correlation_id
     return envelope
+
+
+def _no_fields(payload: object) -> Fault:
+    message = f"must be a dict of the payload's fields, not {type(payload).__name__}"
+    return Fault("payload", "wrong_type", message)
 
 
 def _encoded(declared: JobType, payload: dict[str, Any], firm_id: int) -> tuple[str, JobPayload]:

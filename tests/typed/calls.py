@@ -80,3 +80,25 @@ def step_results(ctx: JobContext) -> tuple[str, int]:
     number: int = ctx.step("number", int, "3")
     ctx.step("slip", int, bse=3)  # type: ignore[call-overload]
     return on, number
+
+
+async def async_step_results(ctx: JobContext) -> tuple[str, int, str]:
+    """Return what steps of coroutines and of plain functions return."""
+
+    async def fetch(number: int) -> int:
+        return number
+
+    async def order_id(number: int) -> UUID:
+        return UUID(int=number)
+
+    number: int = await ctx.astep("fetch", fetch, 3)
+    on: str = await ctx.astep("date", date.fromisoformat, "2026-03-01")
+    text: str = await ctx.astep("order", order_id, 3)
+    await ctx.astep("slip", fetch, nmber=3)  # type: ignore[call-overload]
+    return on, number, text
+
+
+def children(ctx: JobContext) -> EnqueueResult:
+    """Enqueue a child, and make a slip in an option."""
+    ctx.enqueue("typed.greet", {"name": "Ada"}, dealy=3)  # type: ignore[call-arg]
+    return ctx.enqueue("typed.greet", {"name": "Ada"}, delay=3, priority=0)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cached_property
 from time import monotonic
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
 from uuid import UUID
 
 from interfaces.plain_json import unstorable_return
@@ -19,11 +19,12 @@ from jobs.engine.claim import Claim
 from jobs.engine.current_job import Signals, in_event_loop
 from jobs.engine.enqueue import EnqueueResult, enqueue, enqueue_many
 from jobs.engine.job_arguments import key_faults, refuse_other_firm
+from jobs.engine.job_call import EnqueueOptions
 from jobs.engine.lease import still_held
 from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.steps import NotStorable, find_step, save_progress, save_step
 from jobs.errors import Cancel, Fatal, JobTimeout, LeaseLost, WrongPlace
-from jobs.execution.context.fan_out import Then, fan_out, type_of
+from jobs.execution.context.fan_out import Fields, Then, fan_out, type_of
 from jobs.execution.context.transaction import JobTransaction, completing
 from jobs.execution.telemetry import log_note
 from tenants.models import Firm
@@ -207,7 +208,7 @@ class JobCalls:
         return stored[0]
 
     def enqueue(
-        self, job_type: str, payload: Mapping[str, Any] | None = None, **options: Any
+        self, job_type: str, payload: Fields = None, **options: Unpack[EnqueueOptions]
     ) -> EnqueueResult:
         """Enqueue a child of this job, for its firm; options as in `jobs.queue.enqueue`.
 
@@ -215,8 +216,9 @@ class JobCalls:
             ArgumentsInvalid: `firm` is another one.
         """
         self._checkpoint("aenqueue")
-        refuse_other_firm(options.pop("firm", None), self.firm_id)
-        return enqueue(job_type, payload, firm=self.firm_id, **options)
+        refuse_other_firm(options.get("firm"), self.firm_id)
+        options["firm"] = self.firm_id
+        return enqueue(job_type, payload, **options)
 
     def enqueue_many(
         self, specs: Sequence[EnqueueSpec], *, then: Then | None = None

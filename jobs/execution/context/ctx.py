@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from threading import Event
 from time import monotonic
-from typing import Any, ParamSpec, TypeVar, TypeVarTuple
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
 from jobs.engine.enqueue import EnqueueResult
+from jobs.engine.job_call import EnqueueOptions
 from jobs.engine.new_job import EnqueueSpec
 from jobs.execution.async_bridge import in_database_thread
-from jobs.execution.context.calls import JobCalls
-from jobs.execution.context.fan_out import Then
+from jobs.execution.context.calls import Encoded, JobCalls
+from jobs.execution.context.fan_out import Fields, Then
 from jobs.execution.context.transaction import JobTransaction
 from tenants.models import Firm
 
@@ -42,8 +43,34 @@ class JobContext(JobCalls):
         """Show how far the job got."""
         await in_database_thread(self.progress, fraction, note)
 
+    @overload
     async def astep(
-        self, name: str, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
+        self,
+        name: str,
+        function: Callable[P, Coroutine[Any, Any, Encoded]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> str: ...
+    @overload
+    async def astep(
+        self,
+        name: str,
+        function: Callable[P, Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T: ...
+    @overload
+    async def astep(
+        self, name: str, function: Callable[P, Encoded], /, *args: P.args, **kwargs: P.kwargs
+    ) -> str: ...
+    @overload
+    async def astep(
+        self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    async def astep(
+        self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> Any:
         """Run `function(*args, **kwargs)` once in the job's life and return its result as stored.
 
@@ -63,7 +90,7 @@ class JobContext(JobCalls):
         return await in_database_thread(self._save_step, name, result, began)
 
     async def aenqueue(
-        self, job_type: str, payload: Mapping[str, Any] | None = None, **options: Any
+        self, job_type: str, payload: Fields = None, **options: Unpack[EnqueueOptions]
     ) -> EnqueueResult:
         """Enqueue a child of this job, for its firm."""
         return await in_database_thread(lambda: self.enqueue(job_type, payload, **options))

@@ -19,12 +19,13 @@ from jobs.engine.enqueue import (
 )
 from jobs.engine.insert import dispatch_after_commit, dispatch_groups
 from jobs.engine.job_wait import priority_of
-from jobs.engine.new_job import EnqueueSpec, new_job
+from jobs.engine.new_job import EnqueueSpec, new_job_at, new_jobs
 from jobs.engine.steps import find_step
 from jobs.errors import ArgumentsInvalid, Fault
 
+Fields = Mapping[str, Any] | None
 # A job type and its payload.
-Then = tuple[str, Mapping[str, Any] | None]
+Then = tuple[str, Fields]
 THEN_PARTS = 2
 
 
@@ -60,9 +61,10 @@ def _store(
     specs = list_of_specs(specs)
     inherited = priority_of(claim.job_id)
     last = correlated(EnqueueSpec(job_type, payload), claim.correlation_id)
-    job = new_job(_inheriting(last, inherited), claim.firm_id)._replace(parent_id=claim.job_id)
+    job = new_job_at("then", _inheriting(last, inherited), claim.firm_id)
+    job = job._replace(parent_id=claim.job_id)
     try:
-        children = [new_job(_inheriting(spec, inherited), claim.firm_id) for spec in specs]
+        children = new_jobs((claim.firm_id, _inheriting(spec, inherited)) for spec in specs)
     except (AttributeError, TypeError):
         refuse_other_than_specs(specs)
         raise
