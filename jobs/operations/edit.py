@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from jobs.engine.clock import database_now
+from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.insert import dispatch_after_commit
 from jobs.engine.job_arguments import moment_faults, number_faults
 from jobs.engine.job_wait import read_job
@@ -22,7 +23,7 @@ from jobs.states import Priority, Status
 
 @operation
 def edit(
-    job: JobQueue | UUID | str,
+    job: JobQueue | EnqueueResult | UUID | str,
     *,
     priority: int | None = None,
     scheduled_at: datetime | None = None,

@@ -1,4 +1,4 @@
-"""Operations on a job, given as a row or by its id: retry, cancel; and why it waits."""
+"""Operations on a job, given as a row, by its id or as its enqueue returned it: retry, cancel; why it waits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from jobs.engine import dialects
 from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
+from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.job_wait import read_job
 from jobs.engine.requeue import Restart
 from jobs.engine.transactions import reading
@@ -22,7 +23,7 @@ from jobs.states import IN_FLIGHT, Status
 CANCELED_MESSAGE = "canceled by request"
 
 
-def why_waiting(job: JobQueue | UUID | str) -> list[WaitReason]:
+def why_waiting(job: JobQueue | EnqueueResult | UUID | str) -> list[WaitReason]:
     """Return what keeps a pending job from running, in the order an operator would check it.
 
     Empty for any other status, and for a job that a worker will claim when it is free.
@@ -35,7 +36,9 @@ def why_waiting(job: JobQueue | UUID | str) -> list[WaitReason]:
 
 
 @operation
-def retry(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> JobQueue:
+def retry(
+    job: JobQueue | EnqueueResult | UUID | str, *, by: By = None, reason: str = ""
+) -> JobQueue:
     """Put a dead-lettered, failed or canceled job back to pending, its attempts at zero.
 
     An open dead letter of the job closes as reprocessed. Returns the job after the operation.
@@ -59,7 +62,9 @@ def retry(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> Job
 
 
 @operation
-def cancel(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> JobQueue:
+def cancel(
+    job: JobQueue | EnqueueResult | UUID | str, *, by: By = None, reason: str = ""
+) -> JobQueue:
     """Cancel a pending job at once; ask a running one to stop at its next checkpoint.
 
     Returns the job after the operation: `canceled`, or running with `cancel_requested_at` set.

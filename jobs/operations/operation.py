@@ -16,6 +16,7 @@ from django.db import models
 
 from interfaces.plain_json import is_text
 from jobs.engine.counters import Counted
+from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.owner import firm_id_of
 from jobs.engine.transactions import in_transaction
 from jobs.errors import ArgumentsInvalid, Fault, ReasonMissing, UnknownJob
@@ -100,17 +101,19 @@ def require_reason(reason: str) -> None:
         raise ReasonMissing
 
 
-def get_for_update(model: type[M], target: M | UUID | str) -> M:
+def get_for_update(model: type[M], target: M | EnqueueResult | UUID | str) -> M:
     """Return the row as `get_row` does, locked until the transaction ends."""
     return get_row(model, target, lock=True)
 
 
-def get_row(model: type[M], target: M | UUID | str, *, lock: bool = False) -> M:
-    """Return the row, given as itself, its id or the id's text.
+def get_row(model: type[M], target: M | EnqueueResult | UUID | str, *, lock: bool = False) -> M:
+    """Return the row, given as itself, its id or the id's text; a job also as its enqueue returned it.
 
     Raises:
         UnknownJob: the scope has no such row, or the text is no id.
     """
+    if isinstance(target, EnqueueResult):
+        target = target.job_id
     try:
         pk = UUID(str(target.pk if isinstance(target, models.Model) else target))
     except ValueError as error:

@@ -235,13 +235,16 @@ def get(name: str) -> JobType:
         UnknownJobType: this code does not know it; the error suggests similar names.
         PayloadInvalid: it is no name, such as the function itself.
     """
+    given: object = name
     try:
         found = find(name)
     except (TypeError, AttributeError):
         # The value cannot be a key of a dict, or a finder cannot read it.
-        if isinstance(name, str):
+        if isinstance(given, str):
             raise
-        raise _no_name(name) from None
+        found = None
+    if found is None and not isinstance(given, str):
+        raise _no_name(given)
     if found is None:
         raise UnknownJobType(name, difflib.get_close_matches(name, _types, n=2))
     return found

@@ -134,6 +134,12 @@ def _check_functions(job_type: JobType) -> None:
             f"{job_type.name}: limit_units must be a whole number or a function of the payload,"
             f" not {_kind(units)}"
         )
+    for version, upcaster in job_type.upcasters.items():
+        if not callable(upcaster):
+            raise TypeError(
+                f"{job_type.name}: the upcaster of {version!r} must be a function of the older"
+                f" payload, not {_kind(upcaster)}"
+            )
     if not callable(job_type.handler):
         raise TypeError(
             f"{job_type.name}: @job decorates a function, not {_kind(job_type.handler)}"

@@ -138,6 +138,10 @@ def test_importing_the_same_handler_again_is_harmless(job_types):
         ({"unique_for": float("nan")}, "^test.greet: unique_for must be above 0 and at most "),
         ({"retention": 30}, "^test.greet: retention must be a timedelta, not int$"),
         ({"version": 2}, "^test.greet: version must be a string such as .*, not int$"),
+        (
+            {"version": "2.0", "upcasters": {"1.0": "dict"}},
+            "^test.greet: the upcaster of '1.0' must be a function of the older payload, not str$",
+        ),
         ({"upcasters": [dict]}, "^test.greet: upcasters must be a dict of functions, .* not list$"),
         ({"breaker": 0.5}, "^test.greet: breaker must be a Breaker, not float$"),
         ({"queue": None}, "^test.greet: queue must be a string, not NoneType$"),

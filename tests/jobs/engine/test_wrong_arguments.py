@@ -14,6 +14,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy
 
+from jobs import registry
 from jobs.errors import (
     ArgumentsInvalid,
     EditInvalid,
@@ -79,6 +80,17 @@ def test_a_function_in_place_of_its_name_is_told_how_to_enqueue(firm: Firm, gree
     )
 
 
+def test_a_function_is_told_apart_from_a_name_also_without_tasks(
+    firm: Firm, greet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A project without `django.tasks` has no finder, which would have refused the function.
+    monkeypatch.setattr(registry, "_finders", [])
+    with pytest.raises(PayloadInvalid, match=r"must be the name of a job type, not function: call"):
+        enqueue(greet, {}, firm=firm)
+    with pytest.raises(PayloadInvalid, match=r"must be the name of a job type, not NoneType$"):
+        enqueue(None, {}, firm=firm)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("given", [{"name": "Ada"}, 7, None, print])
 def test_what_is_no_name_of_a_type_is_refused(firm: Firm, given: Any) -> None:
     with pytest.raises(PayloadInvalid) as caught:
@@ -97,6 +109,36 @@ def test_what_is_no_spec_is_refused_with_its_place(firm: Firm, store: Any, wrong
         f"jobs.1: must be an EnqueueSpec, as `greet.spec(…)` returns, not {kind}"
     )
     assert rows(JobQueue) == []
+
+
+@pytest.mark.parametrize("store", [enqueue_many, enqueue_chain, enqueue_batch])
+def test_of_many_jobs_the_refused_one_is_named(firm: Firm, store: Any) -> None:
+    with pytest.raises(
+        PayloadInvalid, match=r"^noop refused: jobs\.1\.nme: Extra inputs "
+    ) as caught:
+        store([GOOD, EnqueueSpec("noop", {"nme": "Ada"})], firm=firm)
+    assert [fault["field"] for fault in caught.value.errors] == ["jobs.1.nme"]
+    with pytest.raises(UnknownJobType, match=r"jobs\.1\.job_type: No handler .* mean noop\?"):
+        store([GOOD, EnqueueSpec("nop")], firm=firm)
+    assert rows(JobQueue) == []
+
+
+def test_of_very_many_jobs_the_refused_one_is_named(firm: Firm) -> None:
+    with pytest.raises(PayloadInvalid, match=r"^noop refused: jobs\.600\.nme: Extra inputs "):
+        enqueue_many([*[GOOD] * 600, EnqueueSpec("noop", {"nme": "Ada"})], firm=firm)
+
+
+@pytest.mark.parametrize("event", ["on_failed", "on_settled", "on_completed"])
+def test_the_refused_callback_of_a_batch_is_named(firm: Firm, event: str) -> None:
+    with pytest.raises(PayloadInvalid, match=rf"^noop refused: {event}\.nme: Extra inputs "):
+        enqueue_batch([GOOD], firm=firm, **{event: EnqueueSpec("noop", {"nme": "Ada"})})
+
+
+def test_a_payload_is_a_dict(firm: Firm) -> None:
+    for wrong in (JobPayload(), "Ada", [1]):
+        told = rf"^noop refused: payload: must be a dict .* fields, not {type(wrong).__name__}$"
+        with pytest.raises(PayloadInvalid, match=told):
+            enqueue("noop", wrong, firm=firm)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("store", [enqueue_many, enqueue_chain, enqueue_batch])

@@ -9,7 +9,7 @@ from jobs.engine.outcomes import Canceled, Completed
 from jobs.errors import UnknownJob, WrongState
 from jobs.execution.context import JobContext, Signals
 from jobs.models import FanIn, JobQueue
-from jobs.queue import EnqueueSpec, cancel, enqueue, pause
+from jobs.queue import EnqueueSpec, cancel, edit, enqueue, pause, retry, why_waiting
 from tenants.models import AuditEntry, Firm
 from tenants.scope import firm_scope
 from tests.jobs.engine.conftest import Add
@@ -31,6 +31,14 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-16")]
 
 def audited() -> list[tuple[str, str]]:
     return [(entry.act, entry.reason) for entry in rows(AuditEntry)]
+
+
+def test_a_job_is_operated_on_as_its_enqueue_returned_it(firm: Firm) -> None:
+    result = enqueue("noop", firm=firm, delay=60)
+    assert edit(result, priority=0).priority == 0
+    assert why_waiting(result)[0].code == "scheduled"
+    assert cancel(result).status == "canceled"
+    assert retry(result).status == "pending"
 
 
 def test_a_pending_job_ends_at_once(add: Add) -> None:

@@ -17,6 +17,7 @@ import pytest
 from jobs import queue, testing
 from jobs.breaker import Breaker
 from jobs.execution import events
+from jobs.execution.context import JobContext
 from jobs.operations.schedules import create_schedule
 from jobs.queue import EnqueueSpec, enqueue, pause
 from jobs.registry import JobType, Scheduled, job
@@ -73,6 +74,12 @@ def test_the_job_type_of_the_readme_runs(firm: Firm, job_types: dict[str, JobTyp
     assert not enqueue("greet", {"name": "Ada"}, firm=firm, idempotency_key="greet:ada").created
     (job,) = drain().jobs
     assert (job.status, job.result) == ("completed", {"greeting": "Hello Ada"})
+
+
+def test_everything_that_a_handler_finds_in_ctx_is_documented() -> None:
+    document = (ROOT / "docs" / "handlers.md").read_text(encoding="utf-8")
+    names = [name for name in dir(JobContext) if not name.startswith("_") and name != "log_lines"]
+    assert [name for name in names if not re.search(rf"\bctx\.{name}\b", document)] == []
 
 
 def test_every_part_of_the_kit_is_documented() -> None:
