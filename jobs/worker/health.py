@@ -49,4 +49,6 @@ def _answer(path: str, ready: Callable[[], bool]) -> tuple[HTTPStatus, str, byte
         return HTTPStatus.SERVICE_UNAVAILABLE, text, b"the lease is not held\n"
     if path == "/metrics" and generate_latest is not None:
         return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest()
+    if path == "/metrics":
+        return HTTPStatus.NOT_FOUND, text, b"no metrics: install mailroom-jobs[metrics]\n"
     return HTTPStatus.NOT_FOUND, text, b"not found\n"

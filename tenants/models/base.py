@@ -53,6 +53,15 @@ class FirmOwned(models.Model):
         self.claim_for_scope()
         super().save(*args, **kwargs)
 
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Delete the row.
+
+        Raises:
+            MissingTenant: no scope; on PostgreSQL row level security would let nothing be deleted.
+        """
+        require_scope(type(self).__name__)
+        return super().delete(*args, **kwargs)
+
     def refresh_from_db(self, *args: Any, **kwargs: Any) -> None:
         """Read the row again.
 

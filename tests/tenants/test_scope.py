@@ -239,3 +239,13 @@ def test_a_row_that_cannot_be_read_again_without_a_scope_says_so(firm: Firm) -> 
         JobQueue.objects.all().delete()
         with pytest.raises(JobQueue.DoesNotExist):
             job.refresh_from_db()
+
+
+def test_a_row_is_not_deleted_without_a_scope(firm: Firm) -> None:
+    job = enqueue("noop", firm=firm).job
+    with pytest.raises(MissingTenant, match=r"^JobQueue: No firm is in scope: use "):
+        job.delete()
+    with firm_scope(firm):
+        assert JobQueue.objects.get() == job
+        job.delete()
+        assert not JobQueue.objects.exists()

@@ -14,6 +14,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
+from jobs.worker import health
 from jobs.worker.health import serve_health
 from tests.support.databases import default_database
 from tests.support.scenario import Scenario
@@ -124,6 +125,13 @@ def test_a_worker_is_ready_as_long_as_it_says_so(probe: Probe, ready: list[bool]
     assert probe("/readyz") == (200, "ready\n")
     assert probe("/nothing")[0] == 404
     assert "python_info" in probe("/metrics")[1]
+
+
+def test_metrics_that_are_not_installed_are_named(
+    probe: Probe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "generate_latest", None)
+    assert probe("/metrics") == (404, "no metrics: install mailroom-jobs[metrics]\n")
 
 
 def test_a_worker_that_has_no_lease_yet_is_not_ready() -> None:
