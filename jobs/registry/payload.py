@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import DatabaseError
-from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PydanticUserError,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
 
 from jobs.errors import Fault, HandlerError, PayloadInvalid
 
@@ -146,7 +153,14 @@ def _faults_up_to(model: type[JobPayload], text: str, error: Exception) -> list[
 
 
 def _fault_of(field: str, error: Exception) -> Fault:
-    """Return the fault of a validator that raised; only Django's own error is written for people."""
+    """Return the fault of a validator that raised; only Django's own error is written for people.
+
+    Pydantic raises one too if the module of the schema lacks a name that its annotations use.
+    """
+    if isinstance(error, PydanticUserError) and error.code == "class-not-fully-defined":
+        unknown = error.message.partition(", then call")[0]
+        hint = "import it in the payload's module, not under TYPE_CHECKING alone"
+        return Fault(field, "schema_incomplete", f"{unknown}: {hint}")
     if isinstance(error, DjangoValidationError):
         with suppress(Exception):  # the text may name parameters that are missing
             return Fault(field, "value_error", "; ".join(error.messages))

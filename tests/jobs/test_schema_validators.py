@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -14,6 +14,9 @@ from pydantic import model_validator as whole_model
 from jobs.errors import Fault, PayloadInvalid, Retryable
 from jobs.payload_validator import validate_payload
 from jobs.registry import JobPayload, job
+
+if TYPE_CHECKING:
+    from datetime import date
 
 pytestmark = pytest.mark.req("J-03")
 ENVELOPE = {"tenant_id": 7, "version": "1.0", "correlation_id": "abc"}
@@ -124,3 +127,17 @@ def test_what_says_nothing_of_the_payload_stays_as_it_is(
     # The function is called once only: its error may have ended the transaction, and then the error
     # of a second call would hide it.
     assert asked == ["EUR"]
+
+
+def test_a_schema_whose_annotations_are_unknown_says_which(job_types: Any) -> None:
+    class DuePayload(JobPayload):
+        due: date
+
+    job("test.due", category="sync", payload=DuePayload)(lambda payload, ctx: None)
+    with pytest.raises(PayloadInvalid) as refused:
+        validate_payload("test.due", {**ENVELOPE, "due": "2026-03-01"}, firm=7)
+    message = (
+        "`DuePayload` is not fully defined; you should define `date`:"
+        " import it in the payload's module, not under TYPE_CHECKING alone"
+    )
+    assert refused.value.faults == [Fault("payload", "schema_incomplete", message)]
