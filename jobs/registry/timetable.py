@@ -255,3 +255,5 @@ class Scheduled:
         except TimetableInvalid as error:
             name = "every_seconds" if error.field == "interval_seconds" else error.field
             raise ValueError(f"{name}: {error}") from None
+        if self.cron is None and self.time_zone != "UTC":
+            raise ValueError("time_zone: is for cron; every_seconds goes by no clock of a zone")

@@ -171,6 +171,7 @@ def test_a_declaration_that_contradicts_itself_is_refused(job_types, options, co
         ({"cron": "0 8 * * *", "time_zone": "Vienna"}, "time_zone: 'Vienna' is no time zone"),
         ({"every_seconds": 0}, "every_seconds: must be from 1"),
         ({"every_seconds": 0.5}, "every_seconds must be a whole number"),
+        ({"every_seconds": 60, "time_zone": "Europe/Vienna"}, "time_zone: is for cron"),
         ({"cron": 5}, "cron must be a string"),
     ],
 )
