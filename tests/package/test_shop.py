@@ -197,7 +197,8 @@ def test_a_rehearsal_lists_e_mails_whichever_setting_names_their_backend(shop: S
     shop.manage("migrate")
     shop.python("""
         from jobs.queue import enqueue
-        enqueue("greet", {"name": "by mail"})
+        # Earlier ones send to a mail server, and this machine may have none.
+        enqueue("greet", {"name": "by mail"}, max_attempts=1)
     """)
     shop.manage("runworker", "--burst")
     (letter,) = shop.read("dlq", "list")["results"]
