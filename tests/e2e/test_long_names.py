@@ -1,0 +1,110 @@
+"""Long names in a real browser: no page cuts them, and no list hides its last columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobs.models import DeadLetterQueue
+from jobs.registry import JobPayload, JobType, job
+from tenants.audit import SERVICE, record_operation
+from tenants.models import Firm
+from tests.e2e.conftest import PASSWORD, Open
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.mail import MessageFactory
+from tests.factories.tenants import UserFactory
+from tests.queue_kit import rows
+
+pytestmark = [pytest.mark.browser, pytest.mark.req("O-03")]
+
+TYPE = "report.monthly_revenue_and_margin_by_customer_and_region"
+ADDRESS = "a.rather.long.name.of.a.person@a-department.bramleykos.example"
+# The elements of the page's content that go beyond the screen, or beyond a part that cuts them.
+CUT = """() => [...document.querySelectorAll("#content *, #content")].filter(one => {
+    const style = getComputedStyle(one), box = one.getBoundingClientRect();
+    if (!box.width || one.closest("svg")) return false;
+    const hides = ["hidden", "clip"].includes(style.overflowX) && style.textOverflow !== "ellipsis";
+    return box.right > innerWidth + 1 || (hides && one.scrollWidth > one.clientWidth + 1);
+}).map(one => one.outerHTML.slice(0, 200))"""
+HIDDEN_COLUMNS = """() => {
+    const list = document.querySelector("#result_list");
+    return list.getBoundingClientRect().right - innerWidth;
+}"""
+
+
+@pytest.fixture
+def letters(job_types: dict[str, JobType], firm: Firm) -> list[DeadLetterQueue]:
+    """Return two dead letters of one failure, of a type with a long name."""
+
+    @job(TYPE, category="export", payload=JobPayload)
+    def report(payload: JobPayload, ctx: Any) -> None: ...
+
+    for _ in range(2):
+        DeadLetterQueueFactory(
+            original_job=JobQueueFactory(firm=firm, status="dlq", category="export", job_type=TYPE),
+            error_class="ValueError",
+            error="no such region",
+            fingerprint="feed",
+        )
+    return rows(DeadLetterQueue)
+
+
+def test_a_phone_shows_the_whole_name(
+    open_admin: Open, operator: str, letters: list[DeadLetterQueue]
+) -> None:
+    page = open_admin(operator, "phone")
+    cut = {}
+    for address in (
+        "/admin/jobs/jobqueue/new/",
+        f"/admin/jobs/jobqueue/new/{TYPE}/",
+        f"/admin/jobs/deadletterqueue/{letters[0].pk}/change/",
+        f"/admin/jobs/jobqueue/{letters[0].original_job_id}/change/",
+        "/admin/jobs/deadletterqueue/groups/",
+        "/admin/mail/agentprofile/new/",
+    ):
+        page.goto(address)
+        if found := page.evaluate(CUT):
+            cut[address] = found
+    assert cut == {}
+
+
+def test_a_desk_shows_every_column_of_a_list(
+    open_admin: Open, firm: Firm, letters: list[DeadLetterQueue]
+) -> None:
+    MessageFactory(
+        account__firm=firm,
+        account__address=ADDRESS,
+        sender_address=ADDRESS,
+        subject="The price list, the drawing and the date of the inspection",
+    )
+    record_operation(
+        SERVICE, "dead_letter.reprocess", firm_id=firm.pk, target=("dead_letter", letters[0].pk),
+        reason="the parser of amounts was mended, and the customer has sent the order once more",
+    )  # fmt: skip
+    UserFactory(username="root", password=PASSWORD, is_staff=True, is_superuser=True)
+    page = open_admin("root")
+    hidden = {}
+    for address in (
+        "/admin/jobs/jobqueue/",
+        "/admin/jobs/deadletterqueue/",
+        "/admin/mail/message/",
+        "/admin/tenants/auditentry/",
+    ):
+        page.goto(address)
+        if (pixels := page.evaluate(HIDDEN_COLUMNS)) > 0:
+            hidden[address] = pixels
+        name = page.locator("#result_list :is(.field-job, .field-dead_letter)").first
+        if name.count() and (box := name.bounding_box()):
+            assert box["height"] < 100, "the name is not broken letter by letter"
+    assert hidden == {}
+
+
+def test_a_phone_names_the_list_that_a_row_belongs_to(
+    open_admin: Open, operator: str, letters: list[DeadLetterQueue]
+) -> None:
+    page = open_admin(operator, "phone")
+    page.goto(f"/admin/jobs/jobqueue/{letters[0].original_job_id}/change/")
+    crumb = page.locator(".queue-crumb:visible").first
+    assert crumb.inner_text() == "Jobs"
+    assert crumb.evaluate("one => one.scrollWidth <= one.clientWidth")
