@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -93,6 +94,15 @@ def test_a_dead_letter_is_escalated_to_a_member_or_to_the_admins(
 
 
 @pytest.mark.req("D-02")
+def test_the_button_that_acts_does_not_look_like_the_one_that_leads_back(
+    operator: Client, acme: FirmRows
+) -> None:
+    page = operator.get(operation_url(acme.dead_letter, "escalate")).content.decode()
+    acts = re.search(r"<button ((?!</button).)*Escalate", page, re.DOTALL)
+    assert acts is not None
+    assert "bg-primary-600" in acts[0]
+
+
 def test_an_escalation_that_tells_nobody_stands_and_says_so(
     operator: Client, acme: FirmRows
 ) -> None:
