@@ -70,11 +70,12 @@ def age(moment: datetime | None) -> SafeString | str:
     """Return how long ago `moment` was; the exact time shows on hover."""
     if moment is None:
         return "-"
-    return format_html(
-        '<time datetime="{0}" title="{0}">{1}</time>',
-        iso(moment),
-        since_in_words(moment, page_time()),
-    )
+    return timed(moment, since_in_words(moment, page_time()))
+
+
+def timed(moment: datetime, words: str) -> SafeString:
+    """Return what `words` say of a time; the exact time shows on hover."""
+    return format_html('<time datetime="{0}" title="{0}">{1}</time>', iso(moment), words)
 
 
 def age_column(description: str, field: str) -> Callable[[Any, Any], Any]:

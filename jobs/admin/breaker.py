@@ -5,11 +5,12 @@ from __future__ import annotations
 from django.contrib import admin
 
 from interfaces.admin.base import column
-from jobs.admin.base import LABELS, age, job_url, link, list_url
+from jobs.admin.base import LABELS, age, job_url, link, list_url, page_time, timed
 from jobs.admin.filters import BreakerStateFilter, JobTypeFilter
 from jobs.admin.operations import QueueOperation
 from jobs.models import CircuitBreaker, DeadLetterQueue
 from jobs.operations import breakers
+from jobs.queries.durations import probe_in_words
 from jobs.queries.last_errors import error_in_words
 from jobs.queries.why_waiting import WaitCode
 from jobs.states import BreakerState
@@ -44,7 +45,9 @@ def _failed(breaker: CircuitBreaker) -> str:
 def _next_try(breaker: CircuitBreaker) -> str:
     if breaker.state == BreakerState.HALF_OPEN:
         return "now"
-    return age(breaker.probe_at) if breaker.state == BreakerState.OPEN else ""
+    if breaker.state != BreakerState.OPEN or breaker.probe_at is None:
+        return ""
+    return timed(breaker.probe_at, probe_in_words(breaker.probe_at, page_time()))
 
 
 def _probe(breaker: CircuitBreaker) -> str:

@@ -17,7 +17,7 @@ from jobs.admin.pause import subject_of
 from jobs.admin.trouble import failing_row, flood_rows, latency_rows
 from jobs.models import CircuitBreaker, Pause
 from jobs.queries.doctor.snapshots import is_pinned, oldest_snapshot
-from jobs.queries.durations import in_words, since_in_words
+from jobs.queries.durations import in_words, probe_in_words, since_in_words
 from jobs.queries.held_back import ANYTHING, LimitsInForce
 from jobs.queries.live import recent_live_jobs
 from jobs.queries.stats import JobCounts, QueueStats, count_jobs, queue_stats
@@ -180,7 +180,7 @@ def _pause_block(pause: Pause, now: datetime) -> Block:
 
 
 def _breaker_block(breaker: CircuitBreaker, now: datetime) -> Block:
-    due = "not planned" if breaker.probe_at is None else since_in_words(breaker.probe_at, now)
+    due = "not planned" if breaker.probe_at is None else probe_in_words(breaker.probe_at, now)
     return Block(
         kind="Breaker",
         href=reverse("admin:jobs_circuitbreaker_change", args=[breaker.pk]),

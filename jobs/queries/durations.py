@@ -28,6 +28,11 @@ def since_in_words(moment: datetime, now: datetime) -> str:
     return f"{in_words(seconds)} ago" if seconds > 0 else f"in {in_words(-seconds)}"
 
 
+def probe_in_words(probe_at: datetime, now: datetime) -> str:
+    """Return when a breaker's next probe runs; once its time has come, the first job is the probe."""
+    return "with the next job" if probe_at <= now else since_in_words(probe_at, now)
+
+
 def plain_number(value: float) -> str:
     """Return a number as people write it, with all its digits and without an exponent."""
     return str(int(value)) if value == int(value) else f"{Decimal(repr(value)):f}"

@@ -201,8 +201,9 @@ def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
     for state, probe_at, fingerprint in rows:
         until = None if state == BreakerState.HALF_OPEN else dialect.read_time(probe_at)
         failing = f" (failure {fingerprint})" if fingerprint else ""
-        then = "one job is tried next, as a probe" if until else "one job is being tried as a probe"
-        detail = f"{breaker} holds the job back{failing}; {then}"
+        # An end is told after the detail; of a probe that runs there is none.
+        then = "" if until else "; one job is being tried as a probe"
+        detail = f"{breaker} holds the job back{failing}{then}"
         yield WaitReason(WaitCode.BREAKER, detail, until)
 
 

@@ -11,7 +11,7 @@ from jobs.management.subcommand import CommandGroup, Options, Resource, Result, 
 from jobs.management.tables import columns_of
 from jobs.models import CircuitBreaker
 from jobs.operations import breakers
-from jobs.queries.durations import since_in_words
+from jobs.queries.durations import probe_in_words
 from jobs.queries.serializers.limits import BreakerSerializer
 from jobs.states import BreakerState
 from tenants.cli import operator
@@ -32,7 +32,7 @@ _list = BREAKERS.list(
         row.limit_key or None,
         row.get_state_display(),
         row.trips,
-        since_in_words(row.probe_at, now) if row.state == BreakerState.OPEN else None,
+        probe_in_words(row.probe_at, now) if row.state == BreakerState.OPEN else None,
         row.fingerprint or None,
     ],
     empty="No circuit breaker has recent failures to count.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from html import unescape
 
 import pytest
@@ -54,6 +55,20 @@ def test_an_operator_sees_and_closes_it(firm: Firm, open_one: CircuitBreaker) ->
     done = submit(client, open_one, "open", reason="not yet")
     assert messages_of(done) == f"ingest.gmail: jobs of {firm.name} are held back."
     assert now(open_one).state == "open"
+
+
+def test_a_probe_whose_time_has_come_is_not_told_as_past(
+    firm: Firm, open_one: CircuitBreaker
+) -> None:
+    client = browser_of(firm, Role.VIEWER)
+    page = reverse("admin:jobs_circuitbreaker_change", args=[open_one.pk])
+    for address in (BREAKERS, page):
+        assert ">with the next job</time>" in client.get(address).content.decode()
+    overview = client.get(reverse("admin:index")).content.decode()
+    assert "open, next probe with the next job" in overview
+    with all_firms("test"):
+        CircuitBreaker.objects.update(probe_at=timezone.now() + timedelta(minutes=5))
+    assert "open, next probe in 4 min" in client.get(reverse("admin:index")).content.decode()
 
 
 def test_its_page_says_what_failed_and_leads_there(firm: Firm, open_one: CircuitBreaker) -> None:
