@@ -71,6 +71,7 @@ def _report(approval: Approval) -> str:
 class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
     """Approvals for which dangerous actions and messages wait."""
 
+    empty_text = "Nothing was asked of a person yet."
     operations = (
         MailboxOperation(
             name="approve",
@@ -184,4 +185,6 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
         if approval.outbound is not None:
             lines += [("File", name) for name in approval.outbound.filenames]
             lines += content_of(approval.outbound)
-        return format_html_join("", '<div><span class="queue-muted">{}</span> {}</div>', lines)
+        return format_html_join(
+            "", '<div class="queue-written"><span class="queue-muted">{}</span> {}</div>', lines
+        )

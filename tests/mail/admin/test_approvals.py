@@ -37,6 +37,8 @@ def test_a_question_is_shown_and_decided(box: Mailbox, decision: str, mails: int
     page = client.get(reverse("admin:mail_approval_change", args=[approval.pk])).content.decode()
     assert "Gladly." in page
     assert "anna@customer.example" in page
+    # The page keeps the lines of what is sent.
+    assert 'class="queue-written"><span class="queue-muted">Text</span> Gladly.' in page
     assert submit(client, approval, decision, reason="I know her").status_code == 302
     again = client.post(operation_url(approval, decision), {"reason": "Again"})
     assert again.status_code == 409
