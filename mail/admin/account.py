@@ -47,7 +47,7 @@ def _readers(account: MailAccount) -> SafeString | str:
             grant.user,
             grant.get_kind_display(),
             grant.granted_by,
-            exact(grant.expires_at) or "always",
+            exact(grant.expires_at) or "it is withdrawn",
         )
         for grant in readers(account)
     ]
@@ -85,6 +85,7 @@ def _notifications(account: MailAccount) -> SafeString | str:
 class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
     """Mail accounts: connected or not, what Mailroom may do in them, and their sync."""
 
+    empty_text = "No mailbox is connected yet."
     list_operations = (CONNECT,)
     operations = (*SYNC_OPERATIONS, *ROW_OPERATIONS, ATTACHMENTS)
     list_display = ("address", "link", "may_do", "state", "owner", "firm", "synced", "active")
@@ -171,6 +172,13 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         if operation is RECONNECT:
             return begin_consent(request, row.firm_id, row)
         return super().respond(request, operation, row, made)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        """Leave out the briefing for those who may not read the mailbox: its page refuses them."""
+        fields = super().get_fields(request, obj)
+        with firm_scope(obj.firm_id):
+            reads = may_read(request.user.pk, obj)
+        return fields if reads else [name for name in fields if name != "briefing"]
 
     def get_urls(self) -> list[URLPattern]:
         """Add the briefing's page."""

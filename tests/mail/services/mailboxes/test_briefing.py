@@ -151,11 +151,15 @@ def test_only_who_may_read_the_mailbox_sees_it(mailbox: Mailbox) -> None:
         type(mailbox.account).objects.update(owner=owner, shared=False)
     assert asked_for(mailbox).status_code == 403
     page = f"/admin/mail/mailaccount/{mailbox.account.pk}/briefing/"
-    answers = {}
+    answers, leads = {}, {}
     for user in (owner, other):
         client = Client()
         client.force_login(user)
         answers[user] = client.get(page)
+        account = client.get(page.replace("/briefing/", "/change/"))
+        assert account.status_code == 200
+        leads[user] = page in account.content.decode()
+    assert leads == {owner: True, other: False}
     assert answers[owner].status_code == 200
     assert b"action_required 0" in answers[owner].content
     assert answers[other].status_code == 403
