@@ -58,7 +58,7 @@ class BatchAdmin(TenantAdmin):
     state_now = column("State", lambda row: (_state(row), _state(row)), label=LABELS)
     shown_state = column("State", _state)
     progress = column("Progress", lambda row: progress_in_words(progress_of(row)))
-    made = age_column("Made", "created_at")
+    made = age_column("Created", "created_at")
     settled = age_column("All settled", "settled_at")
     finished = age_column("Completed", "completed_at")
     shown_failed = column("Failed jobs", _failed_jobs)
@@ -69,7 +69,7 @@ class BatchAdmin(TenantAdmin):
             "all with its correlation id",
         ),
     )
-    made_at = _moment("Made", "created_at")
+    made_at = _moment("Created", "created_at")
     first_failure_at = _moment("First failure", "failed_at")
     after_failure = column("Job enqueued at the first failure", _job_link("failed_job_id"))
     all_over_at = _moment("All settled", "settled_at")

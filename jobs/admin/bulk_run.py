@@ -81,7 +81,7 @@ class BulkRunAdmin(TenantOperationsAdmin):
     ordering = ("-id",)
     what = column("Run", lambda run: [str(run), selection_in_words(run)], header=True)
     state_now = column("State", _state, label=LABELS)
-    progress = column("Progress", lambda run: f"{_percent(run)} %")
+    progress = column("Progress", lambda run: f"{_percent(run)}%")
     whose = column(
         "Firm", lambda run: EVERY_FIRM if run.on_every_firm else firm_name(run), ordering="firm"
     )
@@ -142,7 +142,7 @@ def _figures(run: BulkRun, now: datetime) -> dict[str, Any]:
         "handled": run.handled,
         "done": f"{run.done:,}",
         "refused": f"{run.refused:,}",
-        "percent": f"{_percent(run)} %",
+        "percent": f"{_percent(run)}%",
         "seconds": in_words(seconds),
         "speed": f"{run.handled / seconds:,.0f} a second",
         "canary": _canary(run),

@@ -76,7 +76,7 @@ def _attempt(attempt: Attempt) -> Moment:
     error = ": ".join(part for part in (attempt.error_class, attempt.message) if part)
     return Moment(
         at=attempt.ended_at,
-        title=f"Attempt {attempt.number}{series} {attempt.end.replace('_', ' ')}{ran}",
+        title=f"Attempt {attempt.number}{series} {attempt.end.replace('_', '-')}{ran}",
         tone=LABELS[attempt.end],
         detail=error,
         folded=attempt.traceback,

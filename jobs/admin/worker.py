@@ -50,8 +50,9 @@ def _version(worker: Worker) -> SafeString | str:
     ]
     if not faults:
         return worker.version
-    why = "; ".join(faults)
-    return format_html('{} <span class="queue-refusal" title="{}">skew</span>', worker.version, why)
+    return format_html(
+        '{} <span class="queue-refusal">{}</span>', worker.version, "; ".join(faults)
+    )
 
 
 def _asked(worker: Worker) -> str:

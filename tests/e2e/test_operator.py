@@ -42,7 +42,7 @@ def test_a_dead_job_is_mended_and_completes(
     assert "Fatal: nobody to greet" in page.locator("#content").inner_text()
     follow(page.get_by_role("link", name="Open its job"))
     job_page = page.url
-    assert "Attempt 1 dead lettered" in page.locator(".queue-timeline").inner_text()
+    assert "Attempt 1 dead-lettered" in page.locator(".queue-timeline").inner_text()
     page.get_by_role("link", name="Open its dead letter").click()
     page.get_by_role("link", name="Reprocess").click()
 

@@ -17,11 +17,21 @@ _COUNTS = ("pending", "completed", "failed", "canceled")
 _list = BATCHES.list(
     "List batches, the latest first, with how many of their jobs are in each state.",
     columns=lambda: columns_of(
-        *("Batch", "Name", "State", "Pending", "Completed", "Failed", "Canceled", "Firm", "Made"),
+        *(
+            "Batch",
+            "Name",
+            "State",
+            "Pending",
+            "Completed",
+            "Failed",
+            "Canceled",
+            "Firm",
+            "Created",
+        ),
     ),
     cells=lambda row, now: [
         row.pk,
-        row.name,
+        row.name or None,
         progress_of(row).state,
         *(getattr(progress_of(row), name) for name in _COUNTS),
         row.firm.slug,

@@ -48,6 +48,7 @@ def _show(options: Options) -> Result:
 
     def show(command: JsonCommand) -> None:
         words = {
+            "state": details.run.state.replace("_", " "),
             "selection": selection_in_words(details.run),
             "canary": canary_in_words(details.run),
         }

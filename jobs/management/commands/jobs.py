@@ -130,7 +130,12 @@ def _batch(batch: Batch) -> str:
 
 def _attempt_cells(attempt: Attempt, now: datetime) -> list[object]:
     error = first_line(": ".join(filter(None, (attempt.error_class, attempt.message)))) or None
-    return [attempt.number, since_in_words(attempt.ended_at, now), attempt.end, error]
+    return [
+        attempt.number,
+        since_in_words(attempt.ended_at, now),
+        attempt.end.replace("_", "-"),
+        error,
+    ]
 
 
 def _step_cells(step: JobStep, now: datetime) -> list[object]:

@@ -42,7 +42,7 @@ _list = SCHEDULES.list(
         timetable_in_words(row),
         since_in_words(row.next_run_at, now) if row.enabled else "paused",
         row.firm.slug,
-        row.last_error,
+        row.last_error or None,
     ],
     empty="No schedules. Those that job types declare are stored when a worker starts.",
 )

@@ -387,6 +387,14 @@ def test_the_board_shows_groups_and_leads_to_what_can_be_done(
     assert asked.context["totals"].count == 2
 
 
+def test_the_button_for_one_dead_letter_does_not_say_all(operator: Client, acme: FirmRows) -> None:
+    dead_letters(acme.firm, 1, "Once"), dead_letters(acme.firm, 2, "Twice")
+    board = operator.get(BOARD).content.decode()
+    assert "Discard all 2</a>" in board
+    assert "Discard</a>" in board
+    assert "all 1" not in board
+
+
 def test_the_board_and_the_count_show_the_name_of_an_errors_class(
     operator: Client, acme: FirmRows
 ) -> None:

@@ -119,7 +119,7 @@ def test_search_finds_by_id_its_beginning_correlation_and_key(
 
 def test_the_page_tells_a_dead_jobs_story(member: Client, acme: FirmRows) -> None:
     text = page(member, acme.dead.pk)
-    assert "Attempt 1 dead lettered after 2 s" in text
+    assert "Attempt 1 dead-lettered after 2 s" in text
     assert "secret of acme" in text
     assert "Traceback: the whole story" in text
     assert "Dead-lettered" in text

@@ -52,7 +52,7 @@ def test_a_discarded_jobs_end_is_the_discard(member: Client, acme: FirmRows) -> 
     assert response.context["headline"] == "Discarded just now."
     assert [one.partition(" after")[0] for one in titles(response)] == [
         "Enqueued",
-        "Attempt 1 dead lettered",
+        "Attempt 1 dead-lettered",
         "Dead-lettered",
         "Discarded, the job is failed",
     ]
