@@ -65,6 +65,7 @@ def _note(action: Action) -> str:
 class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
     """What was done to messages, and how to undo it."""
 
+    empty_text = "Nothing was done to a message yet."
     operations = (UNDO,)
     list_display = ("what", "state", "about", "account", "firm", "made", "done")
     list_select_related = ("firm", "account", "message")

@@ -100,6 +100,7 @@ class ChangeProfileForm(OptionalReasonForm, ProfileForm):
 class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
     """What agents are told and may use."""
 
+    empty_text = "Agents work by a profile: make one, and let a routing rule name it."
     list_operations = (
         NewRow(
             label="New profile",

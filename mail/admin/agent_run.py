@@ -28,6 +28,7 @@ RUN_STATUS_LABELS: dict[str, str] = {
 class AgentRunAdmin(ContentAdmin):
     """Runs, the newest first."""
 
+    empty_text = "No agent has worked yet: a routing rule or a schedule makes one work."
     list_display = ("profile_name", "state", "rounds", "questions", "account", "firm", "started")
     list_select_related = ("firm", "account", "message")
     list_filter = (RunStatusFilter, FirmFilter, CreatedFilter)

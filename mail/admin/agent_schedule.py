@@ -126,6 +126,7 @@ OPERATIONS = (
 class AgentScheduleAdmin(ScopedAdmin):
     """The schedules by which agents run."""
 
+    empty_text = "No agent works by a timetable."
     list_operations = (NEW,)
     operations = OPERATIONS
     list_display = ("name", "profile", "account", "repeats", "due", "enabled", "firm")

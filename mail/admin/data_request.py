@@ -79,6 +79,7 @@ DOWNLOAD = MailOperation(
 class DataRequestAdmin(TenantOperationsAdmin, MailAdmin):
     """Data requests, the newest first; the person that one is about is not shown."""
 
+    empty_text = "Nobody has asked for an export or an erasure."
     list_operations = (NEW,)
     operations = (DOWNLOAD,)
     list_display = ("kind", "state", "about", "requested_by", "firm", "created")

@@ -60,6 +60,7 @@ def _create(*, firm: Firm, by: Any, **settings: Any) -> Direction:
 class DirectionAdmin(ScopedAdmin):
     """What people tell the model in their own words."""
 
+    empty_text = "Nobody has told the model anything in their own words."
     list_operations = (
         NewRow(
             label="New direction",

@@ -62,6 +62,7 @@ def _not_reworkable(draft: Draft) -> str:
 class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
     """Drafts, the newest first; each rework is a row of its own."""
 
+    empty_text = "No answer was drafted yet."
     operations = (
         MailboxOperation(
             name="rework",
@@ -104,7 +105,7 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
     changed = column(
         "Edited in Gmail", lambda draft: "By the person" if draft.edited else "Not yet"
     )
-    made = age_column("Made", "created_at")
+    made = age_column("Created", "created_at")
     state = status_column(DRAFT_STATUS_LABELS)
     body = column("Text", lambda row: _block(row, row.text))
     asked = column(

@@ -17,6 +17,7 @@ from tenants.admin.filters import FirmFilter
 class MailEventAdmin(ContentAdmin):
     """What happened to mail, newest first."""
 
+    empty_text = "Nothing has happened to mail yet."
     list_display = ("event", "about", "account", "firm", "correlation_id", "when")
     list_select_related = ("firm", "account", "message")
     list_filter = (EventTypeFilter, FirmFilter, CreatedFilter)

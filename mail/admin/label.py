@@ -54,6 +54,7 @@ DESCRIBE = Operation(
 class MailLabelAdmin(TenantOperationsAdmin, MailAdmin):
     """The labels of the mailboxes that the user may read."""
 
+    empty_text = "The labels of a mailbox are listed after its first sync."
     operations = (DESCRIBE,)
     list_display = ("name", "account", "key", "available_to_classifier", "firm")
     list_select_related = ("firm", "account")

@@ -68,6 +68,7 @@ def _search(messages: QuerySet[Any], term: str) -> QuerySet[Any]:
 class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
     """Messages as they were when fetched."""
 
+    empty_text = "Mail is listed once a mailbox is connected and synced."
     operations = (
         MailboxOperation(
             name="reclassify",

@@ -60,6 +60,7 @@ def _seen(outbound: OutboundMessage) -> str:
 class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
     """The messages that Mailroom sends, and their outcomes."""
 
+    empty_text = "Mailroom has not sent anything yet."
     operations = (
         MailboxOperation(
             name="cancel",

@@ -119,6 +119,7 @@ OPERATIONS = (
 class ReminderAdmin(PersonalAdmin):
     """Reminders, the newest first."""
 
+    empty_text = "Nobody is to be reminded of anything."
     list_operations = (NEW,)
     operations = OPERATIONS
     list_display = ("line", "state", "user", "repeats", "due", "delivered", "firm")

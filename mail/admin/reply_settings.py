@@ -202,6 +202,7 @@ class ReplyAdmin(ScopedAdmin):
 class ReplySettingsAdmin(ReplyAdmin):
     """Whether and how drafts are made, for the firm and for single mailboxes."""
 
+    empty_text = "Answers are drafted in the style “business”, in the language of the message."
     vars().update(
         _operations(SettingsForm, "settings", "The settings apply from the next draft on.")
     )
@@ -217,6 +218,7 @@ class ReplySettingsAdmin(ReplyAdmin):
 class ReplyStyleAdmin(ReplyAdmin):
     """The tones in which to answer."""
 
+    empty_text = "The styles “formal”, “business” and “informal” are built in."
     vars().update(
         _operations(StyleForm, "style", "The style applies from the next draft in it on.")
     )
@@ -236,6 +238,7 @@ class ReplyStyleAdmin(ReplyAdmin):
 class ReplyTemplateAdmin(ReplyAdmin):
     """The texts that answer where no model is asked."""
 
+    empty_text = "Answers are written by the model, or from a built-in text if there is none."
     vars().update(
         _operations(
             TemplateForm,
@@ -258,6 +261,7 @@ class ReplyTemplateAdmin(ReplyAdmin):
 class ContactAdmin(ReplyAdmin):
     """Settings that differ for one sender, or for a whole domain."""
 
+    empty_text = "Every sender is answered as the reply settings say."
     vars().update(
         _operations(
             ContactForm,

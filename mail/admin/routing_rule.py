@@ -122,6 +122,7 @@ def _goes_to(rule: RoutingRule) -> str:
 class RoutingRuleAdmin(TenantOperationsAdmin, MailAdmin):
     """Routing rules, in the order in which they are applied."""
 
+    empty_text = "All mail goes to the pipeline."
     list_operations = (NEW,)
     operations = OPERATIONS
     list_display = ("name", "position", "goes_to", "enabled", "account", "firm")

@@ -140,6 +140,7 @@ def _because(rule: Rule) -> str:
 class RuleAdmin(ScopedAdmin):
     """Rules, which decide about mail before the classifier does."""
 
+    empty_text = "No rules: the classifier alone judges mail."
     list_operations = (NEW,)
     operations = OPERATIONS
     list_display = ("name", "state", "holds_for", "follows", "priority", "firm", "changed")

@@ -31,6 +31,7 @@ MESSAGES_SHOWN = 100
 class MailThreadAdmin(ContentAdmin):
     """Conversations with their category and status."""
 
+    empty_text = "Mail is listed once a mailbox is connected and synced."
     list_display = ("line", "category", "state", "message_count", "account", "firm", "last")
     list_select_related = ("firm", "account")
     list_filter = (ThreadCategoryFilter, ThreadStatusFilter, FirmFilter, LastMessageFilter)

@@ -37,6 +37,7 @@ def _revoke(key: ApiKey, *, reason: str, by: Actor) -> None:
 class ApiKeyAdmin(TenantOperationsAdmin):
     """The keys to the firms in scope."""
 
+    empty_text = "manage.py create_api_key EMAIL --firm FIRM --role ROLE makes one."
     operations = (
         Operation(
             name="revoke",

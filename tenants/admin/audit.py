@@ -36,6 +36,7 @@ def _target(entry: AuditEntry) -> list[str]:
 class AuditEntryAdmin(TenantAdmin):
     """Who did what, when, why, and what it changed."""
 
+    empty_text = "Nobody has changed anything yet."
     list_display = ("done", "who", "act", "target", "firm", "door", "why")
     list_filter = (DoorFilter, SpanFilter, FirmFilter)
     list_select_related = ("firm",)

@@ -136,6 +136,7 @@ class FirmAdmin(TenantOperationsAdmin):
 class MembershipAdmin(TenantAdmin):
     """Who belongs to the firms in scope."""
 
+    empty_text = "manage.py create_user EMAIL --firm FIRM --role ROLE --password-env VAR makes one."
     list_display = ("user", "firm", "role", "created_at")
     list_filter = (RoleFilter,)
     list_select_related = ("user", "firm")

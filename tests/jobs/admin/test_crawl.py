@@ -33,6 +33,16 @@ REGISTERED = [
 QUERIES = [{}, {"firm": "globex"}, {"q": "globex"}, {"q": "secret of globex"}, {"p": "2"}]
 
 
+def test_every_list_says_what_it_means_to_be_empty() -> None:
+    """Of a firm there is always one."""
+    silent = [
+        model_admin.opts.label
+        for model_admin in REGISTERED
+        if not getattr(model_admin, "empty_text", "")
+    ]
+    assert silent == ["tenants.Firm"]
+
+
 def patterns(model_admin: Any) -> Iterator[URLPattern]:
     """Return the named addresses of a model's pages."""
     return (pattern for pattern in model_admin.get_urls() if getattr(pattern, "name", None))

@@ -18,6 +18,7 @@ from mail.models import Action, Decision, MailAccount, MailEvent, MailLabel, Mai
 from mail.services.actions.perform import perform_action
 from mail.services.deciding.classify import classify_thread
 from tenants.models import Firm, Role
+from tests.factories.mail import MessageFactory
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.conftest import browser_of
 from tests.jobs.admin.pages import crumbs, operation_url, submit, title
@@ -213,3 +214,11 @@ def test_staff_is_not_told_of_every_firm_where_a_row_is_of_one(
         assert refused.context["form"].errors["firm"] == ["Name one firm."]
     refused = admin_client.post(new, {"seen": "", "firm": mailbox.firm.slug})
     assert "firm" not in refused.context["form"].errors
+
+
+@pytest.mark.req("O-03")
+def test_a_message_to_which_nothing_happened_says_so(firm: Firm) -> None:
+    message = MessageFactory(account__firm=firm)
+    page = browser_of(firm, Role.VIEWER).get(f"/admin/mail/message/{message.pk}/change/")
+    story = page.content.decode().partition("What happened to it")[2]
+    assert "Nothing yet." in story
