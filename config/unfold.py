@@ -124,6 +124,8 @@ UNFOLD_SETTINGS: dict[str, Any] = {
     "SITE_TITLE": "Mailroom",
     "SITE_HEADER": "Mailroom",
     "SITE_SYMBOL": "mark_email_read",
+    # There is no site but the admin: the theme's links to one would lead back here.
+    "SITE_URL": None,
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": FAVICON}],
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_HISTORY": False,

@@ -41,6 +41,9 @@ class UserAdmin(DjangoUserAdmin, OperationsAdmin):  # type: ignore[type-arg, mis
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
+    # Otherwise the page says how many users there are as if a search had found them.
+    show_full_result_count = True  # type: ignore[misc]  # the stubs disagree about this attribute
+    search_help_text = "Part of the sign-in name, the name or the e-mail address"
     list_filter = (StaffFilter, PlatformStaffFilter, ActiveUserFilter)
     filter_horizontal = ()
     fieldsets = (

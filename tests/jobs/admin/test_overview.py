@@ -357,3 +357,10 @@ def test_a_workers_page_names_its_types_and_links_its_jobs(
 def test_a_list_without_workers_says_how_one_is_started(staff: Client) -> None:
     page = staff.get(reverse("admin:jobs_worker_changelist")).content.decode()
     assert "manage.py runworker" in page
+
+
+@pytest.mark.django_db
+def test_the_login_offers_no_site_behind_it() -> None:
+    page = Client().get(reverse("admin:login")).content.decode()
+    assert "Log in" in page
+    assert "Return to site" not in page

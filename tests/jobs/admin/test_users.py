@@ -35,6 +35,14 @@ def log() -> list[tuple[Any, ...]]:
         return [(e.actor_name, e.act, e.target_id, e.before, e.after) for e in entries]
 
 
+def test_the_list_counts_only_what_a_search_found(staff: Client, bob: User) -> None:
+    listing = reverse(LISTING)
+    assert "Show all" not in staff.get(listing).content.decode()
+    found = staff.get(listing, {"q": "bob"}).content.decode()
+    assert "1 result" in found
+    assert "2 total" in found
+
+
 def test_a_new_user_is_written_down(staff: Client, system_firm: Firm) -> None:
     answer = staff.post(
         reverse("admin:auth_user_add"),
