@@ -69,6 +69,8 @@ class StrictListAdmin(ModelAdmin):
 
     # No sorting by column: without an index it would read the whole table.
     sortable_by: ClassVar[list[str] | tuple[str, ...] | None] = ()
+    # Without its form Unfold shows the filters, but nothing applies them.
+    list_filter_submit = True
     # No counts beside the filters' options: each would read the table once more.
     show_facets = admin.ShowFacets.NEVER
     # Searches for a whole term in place of Django's search by words; Unfold shows the search box

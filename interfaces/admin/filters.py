@@ -110,7 +110,7 @@ class PeriodFilter(ChoiceFilter):
         if not value:
             return ()
         start, end = self.period(value)
-        return ((value, f"{start:%d %b %H:%M} to {end:%d %b %H:%M} UTC"),)
+        return ((value, f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"),)
 
     def period(self, value: str) -> tuple[datetime, datetime]:
         """Return the first moment and the end, which is not in it.

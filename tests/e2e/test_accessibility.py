@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -12,6 +13,7 @@ from jobs.models import DeadLetterQueue, JobQueue
 from tenants.audit import SERVICE, record_operation
 from tenants.models import AuditEntry, Firm
 from tests.e2e.conftest import PASSWORD, Open, work
+from tests.factories.jobs import JobQueueFactory
 from tests.factories.tenants import UserFactory
 from tests.queue_kit import rows
 
@@ -60,6 +62,14 @@ def test_no_page_has_a_grave_fault(
     assert faults == {}
 
 
+def test_a_form_with_errors_has_no_grave_fault(open_admin: Open, operator: str) -> None:
+    page = open_admin(operator)
+    page.goto("/admin/jobs/pause/new/")
+    page.get_by_role("button", name="Pause work").click()
+    expect(page.get_by_role("alert")).to_have_text("This field is required.")
+    assert grave_faults(page) == []
+
+
 def test_a_row_with_a_link_and_a_long_word_reads_well_on_a_dark_phone(
     open_admin: Open, firm: Firm
 ) -> None:
@@ -83,6 +93,28 @@ def test_the_first_tab_leads_past_the_sidebar(open_admin: Open, operator: str) -
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     expect(page.get_by_role("main").get_by_label("Category")).to_be_focused()
+
+
+def test_the_keyboard_alone_filters_a_list(
+    open_admin: Open, operator: str, dead_jobs: list[JobQueue], firm: Firm
+) -> None:
+    JobQueueFactory(firm=firm, category="export")
+    page = open_admin(operator)
+    page.goto("/admin/jobs/jobqueue/?q=type:noop&p=1")
+    page.get_by_role("button", name="Filters").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#changelist-filter")).to_be_visible()
+    page.locator("#changelist-filter select[name=category]").select_option("export")
+    page.get_by_role("button", name="Apply Filters").focus()
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert urlsplit(page.url).query == "q=type%3Anoop&category=export"
+    expect(page.locator("#result_list .data-row")).to_have_count(1)
+    page.get_by_role("button", name="Filters").click()
+    with page.expect_navigation():
+        page.get_by_role("link", name="Clear all filters").click()
+    expect(page.locator("#result_list .data-row")).to_have_count(1)
+    assert "category" not in page.url
 
 
 def tab_to(page: Any, name: str) -> None:

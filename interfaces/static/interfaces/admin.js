@@ -25,6 +25,22 @@
   });
 })();
 
+// Lets the keyboard use the theme's links without an address, such as the one that opens the filters.
+(() => {
+  const start = () => {
+    for (const link of document.querySelectorAll("a[x-on\\:click]:not([href])")) {
+      link.setAttribute("role", "button");
+      link.tabIndex = 0;
+      link.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        link.click();
+      });
+    }
+  };
+  document.addEventListener("DOMContentLoaded", start);
+})();
+
 // Says once that the page is no longer kept up to date: its figures look as if they were.
 const tellSignedOut = () => {
   if (document.querySelector(".queue-signed-out")) return;
