@@ -11,7 +11,10 @@ MAX_WORD_LENGTH = 100
 MAX_WORDS = 5000
 MAX_TEXT = 500_000
 
-_WORD = re.compile(r"[^\W_]+")
+# Vowels and tones of New Tai Lue and two signs of Vedic texts are letters to Python, but gaps to
+# SQLite's index, whose search refuses a word with a gap in it.
+_GAPS = "\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3"
+_WORD = re.compile(rf"[^\W_{_GAPS}]+")
 # Scripts that put no spaces between words are found by their characters.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -61,6 +64,26 @@ HITS = {
 
 def test_words_and_their_beginnings_are_found(box: Mailbox) -> None:
     assert {text: found(box.firm, text) for text in HITS} == HITS
+
+
+@pytest.mark.parametrize("words", ["ᦅᦱᧃᦌᦲᧅ", "कᳲख"])
+def test_letters_that_the_index_takes_for_gaps_are_searched(box: Mailbox, words: str) -> None:
+    box.receive(letter(f"About {words}"))
+    box.store_all()
+    assert found(box.firm, words) == 1
+
+
+def test_the_index_keeps_each_word_whole() -> None:
+    letters = (chr(one) for one in range(sys.maxunicode + 1) if chr(one).isalnum())
+    words = {word for one in letters for word in words_of(f"q{one}")}
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(
+            "CREATE VIRTUAL TABLE search USING"
+            " fts5(words, tokenize='unicode61 remove_diacritics 0')"
+        )
+        database.execute("CREATE VIRTUAL TABLE kept USING fts5vocab(search, row)")
+        database.execute("INSERT INTO search VALUES (?)", [" ".join(words)])
+        assert {row[0] for row in database.execute("SELECT term FROM kept")} == words
 
 
 def test_only_what_the_searcher_may_read_is_found(box: Mailbox, other_firm: Firm) -> None:
