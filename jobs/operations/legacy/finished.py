@@ -95,7 +95,7 @@ def _new_id(moment: datetime) -> UUID:
 def _attempts(row: LegacyRow) -> int:
     try:
         known = int(row.raw.get("attempts") or 1)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         known = 1
     return min(max(known, 1), MAX_ATTEMPTS)
 

@@ -216,10 +216,8 @@ def _import_rows(
             finished.append(row)
         elif row.payload is None:
             part.skip(row.id, row.faults)
-        elif row.expires_before_due():
-            part.skip(
-                row.id, [Fault("expires_at", "after_expiry", "the job expires before it is due")]
-            )
+        elif faults := row.time_faults():
+            part.skip(row.id, faults)
         else:
             waiting.append(row)
     imported = _enqueue(waiting, spec, part) | _store(finished, spec, part)

@@ -10,6 +10,7 @@ from typing import Any
 from django.utils.dateparse import parse_datetime
 from pydantic import AliasChoices, AliasPath
 
+from interfaces.moments import YEARS, is_in_range
 from jobs import registry
 from jobs.errors import Fault, PayloadInvalid
 from jobs.operations.legacy.shapes import MAX_PAYLOAD_LENGTH, Shape, Unreadable
@@ -93,13 +94,27 @@ class LegacyRow:
     raw: Mapping[str, Any]
 
     def time(self, *roles: str) -> datetime | None:
-        """Return the first of these times that the row has."""
-        return next((found for role in roles if (found := read_time(self.raw.get(role)))), None)
+        """Return the first of these times that the row has, and that can be stored here."""
+        found = (read_time(self.raw.get(role)) for role in roles)
+        return next((one for one in found if one is not None and is_in_range(one)), None)
 
-    def expires_before_due(self) -> bool:
-        """Say whether the job would expire before it is due."""
+    def time_faults(self) -> list[Fault]:
+        """Return why the job cannot wait or expire as the row says; else it would run too early."""
+        faults = []
+        for role, name in (("due", "due_at"), ("expires", "expires_at")):
+            value = self.raw.get(role)
+            if value is None or value == "":
+                continue
+            moment = read_time(value)
+            if moment is None:
+                faults.append(Fault(name, "unreadable", "is no date and time"))
+            elif not is_in_range(moment):
+                faults.append(Fault(name, "out_of_range", f"must lie in {YEARS}"))
         due, expires = self.time("due"), self.time("expires")
-        return due is not None and expires is not None and expires <= due
+        if due is not None and expires is not None and expires <= due:
+            message = "the job expires before it is due"
+            faults.append(Fault("expires_at", "after_expiry", message))
+        return faults
 
 
 def read_row(raw: Mapping[str, Any], shape: Shape, mapped: Mapped, firm_id: int) -> LegacyRow:

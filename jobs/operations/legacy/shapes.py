@@ -22,6 +22,8 @@ WIDE = {
     "result": MAX_RESULT_LENGTH,
     "error": MAX_ERROR_LENGTH,
 }
+# The roles of columns that hold times.
+TIMES = ("created", "due", "started", "ended", "updated", "expires")
 
 _WAITING = dict.fromkeys(
     ("pending", "queued", "scheduled", "claimed", "processing", "running", "retry", "started",

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connections
 
 from jobs.errors import Fault, LegacyImportInvalid
-from jobs.operations.legacy.shapes import WIDE, Shape
+from jobs.operations.legacy.shapes import TIMES, WIDE, Shape
 
 CHUNK = 200
 # Begins the role of a column that holds one field of the payload.
@@ -69,7 +69,7 @@ class LegacyTable:
         quote = connection.ops.quote_name
         parts = [quote(self.key)]
         for role, column in self.columns.items():
-            parts.append(_column_sql(role, quote(column)))
+            parts.append(_column_sql(role, quote(column), connection.vendor))
         bound, params = ("", []) if after is None else _bound(after)
         where = f"WHERE {quote(self.key)} > {bound}" if bound else ""
         # Names of columns and table come from the database's own catalog, quoted.
@@ -126,8 +126,17 @@ def _bound(key: Any) -> tuple[str, list[Any]]:
     return "%s", [key]
 
 
-def _column_sql(role: str, column: str) -> str:
-    """Cut a long column after one character more than is kept, which shows that it was longer."""
+def _column_sql(role: str, column: str, vendor: str) -> str:
+    """Cut a long column after one character more than is kept, which shows that it was longer.
+
+    Times are read as text: no driver reads all that older systems store, such as `infinity`, or
+    months and days 0.
+    """
+    if role in TIMES:
+        # The form that no setting of the session changes.
+        return (
+            f"to_json({column}) #>> '{{}}'" if vendor == "postgresql" else f"CAST({column} AS text)"
+        )
     most = WIDE.get(role)
     return column if most is None else f"SUBSTR(CAST({column} AS text), 1, {most + 1})"
 

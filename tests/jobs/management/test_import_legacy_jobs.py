@@ -144,6 +144,51 @@ def test_what_expires_before_it_is_due_is_skipped(import_emails: Import) -> None
     assert skipped(done)[0] == (second, "expires_at", "after_expiry")
 
 
+@pytest.mark.parametrize(("column", "field"), [("run_at", "due_at"), ("expires_at", "expires_at")])
+@pytest.mark.parametrize(
+    ("moment", "code"),
+    [("9999-12-31 00:00:00", "out_of_range"), ("0001-01-01 00:00:00", "out_of_range"),
+     ("infinity", "unreadable"), ("0000-00-00 00:00:00", "unreadable")],
+)  # fmt: skip
+def test_a_waiting_row_with_a_time_that_is_none_here_is_skipped_alone(
+    import_emails: Import, column: str, field: str, moment: str, code: str
+) -> None:
+    if connection.vendor == "postgresql" and moment.startswith("0000"):
+        pytest.skip("no column of times takes it")
+    first = "00000000-0000-4000-8000-000000000001"
+    with connection.cursor() as cursor:
+        kind = "datetime" if connection.vendor == "sqlite" else "timestamptz"
+        cursor.execute(f"ALTER TABLE email_processing_jobs ADD COLUMN {column} {kind}")
+        cursor.execute(
+            f"UPDATE email_processing_jobs SET {column} = %s WHERE id = %s", [moment, first]
+        )
+    done = import_emails("--json")
+    assert done.code == 0, done.err
+    assert (done.json["enqueued"], done.json["skipped"]) == (1, 3)
+    assert skipped(done)[0] == (first, field, code)
+
+
+@pytest.mark.parametrize("moment", ["9999-12-31 00:00:00", "0001-01-01 00:00:00", "infinity"])
+def test_history_has_no_time_that_is_none_here(import_emails: Import, moment: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE email_processing_jobs SET created_at = %s, completed_at = %s", [moment, moment]
+        )
+    done = import_emails("--json")
+    assert done.json["history"] == {"completed": 1, "failed": 1}, done.err
+    over = [one for one in rows(JobQueue) if one.completed_at is not None]
+    assert {(one.created_at.year, one.completed_at.year) for one in over} == {(2026, 2026)}
+
+
+def test_a_number_of_attempts_that_is_none_stops_no_import(import_emails: Import) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE email_processing_jobs ADD COLUMN attempts double precision")
+        cursor.execute("UPDATE email_processing_jobs SET attempts = %s", [float("inf")])
+    done = import_emails("--json")
+    assert done.json["history"] == {"completed": 1, "failed": 1}, done.err
+    assert {one.attempts for one in rows(JobQueue) if one.completed_at is not None} == {1}
+
+
 def test_a_second_run_imports_nothing_and_another_firm_has_its_own(
     import_emails: Import, other_firm: Firm
 ) -> None:
