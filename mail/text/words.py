@@ -16,7 +16,8 @@ MAX_TEXT = 500_000
 _GAPS = "\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3"
 _WORD = re.compile(rf"[^\W_{_GAPS}]+")
 # Scripts that put no spaces between words are found by their characters.
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
+_UNSPACED = re.compile(UNSPACED)
 
 
 def words_of(*texts: str) -> list[str]:

@@ -83,10 +83,11 @@ def erase_step(request_id: UUID, lease: JobLease) -> Step:
         if following is not None:
             model, rows = following
             name = model._meta.db_table
-            erased = _erase(model, rows, address)
+            erased, waiting = _erase(model, rows, address)
             request.counts[name] = request.counts.get(name, 0) + erased
-            position.update(table=name, after=str(rows[-1].pk), found=True)
-            position["waits"] = position["waits"] or erased < len(rows)
+            position.update(table=name, after=str(rows[-1].pk))
+            position["found"] = position["found"] or erased + waiting > 0
+            position["waits"] = position["waits"] or waiting > 0
             return _saved(request, position, Step())
         if not position["found"]:
             _finish(request)
@@ -153,25 +154,29 @@ def _of_subject(model: type[Any], firm_id: int, address: str) -> QuerySet[Any]:
     return rows
 
 
-def _erase(model: type[Any], rows: list[Any], address: str) -> int:
-    """Erase the person from these rows; return how many of them are done."""
+def _erase(model: type[Any], rows: list[Any], address: str) -> tuple[int, int]:
+    """Erase the person from these rows; return how many are done, and how many have to wait.
+
+    A row in which only the database sees the address is neither: it may take other characters for
+    letters than Python does.
+    """
+    done = len(rows)
     if model is Message:
-        return _delete_messages(rows)
-    if model is OutboundMessage:
+        done = _delete_messages(rows)
+    elif model is OutboundMessage:
         model.objects.filter(pk__in=[row.pk for row in rows]).delete()
     elif model is Document:
         forget(rows)
     elif model is JobQueue:
-        return _delete_jobs(rows)
+        done = _delete_jobs(rows)
     elif model is AuditEntry:
         for row in rows:
             found = pattern_of(address).search(row.target_id)
             target = {"target_id": ""} if found else {}
             AuditEntry.objects.filter(pk=row.pk).update(**ERASED_ENTRY, **target)
     else:
-        for row in rows:
-            _replace(row, address)
-    return len(rows)
+        return sum(_replace(row, address) for row in rows), 0
+    return done, len(rows) - done
 
 
 def _delete_messages(messages: list[Message]) -> int:
@@ -208,8 +213,11 @@ def _delete_jobs(jobs: list[JobQueue]) -> int:
     return in_transaction(lambda: delete_jobs(over))
 
 
-def _replace(row: Any, address: str) -> None:
-    """Replace the address in every column of the row by a word that is unique to the row."""
+def _replace(row: Any, address: str) -> bool:
+    """Replace the address in every column of the row by a word that is unique to the row.
+
+    Return whether it was there.
+    """
     pattern, word = pattern_of(address), f"erased-{row.pk.hex[-8:]}"
     changes: dict[str, Any] = {}
     for column in text_columns(type(row)):
@@ -218,7 +226,9 @@ def _replace(row: Any, address: str) -> None:
         if new != old:
             most = getattr(column, "max_length", None)
             changes[column.attname] = new[:most] if isinstance(new, str) else new
-    type(row).objects.filter(pk=row.pk).update(**changes)
+    if changes:
+        type(row).objects.filter(pk=row.pk).update(**changes)
+    return bool(changes)
 
 
 def _without(value: Any, pattern: Any, word: str) -> Any:

@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 from mail.models import SuppressionList
 from mail.services.exports.subjects import BEFORE, CODED_AT
 from mail.text.parsed import ParsedMail
+from mail.text.words import UNSPACED
 from tenants.encryption import decrypt_field, encrypt_field
 
 KEY_BYTES = 32
@@ -23,6 +24,8 @@ _ADDRESS = re.compile(
 )
 _CODED_AT = re.compile("|".join(map(re.escape, CODED_AT)), re.IGNORECASE)
 _BEGINNING = re.compile(f"{BEFORE}(?!$)")
+# The domain before the words that follow it in a text without spaces between words.
+_SHORTER = re.compile(rf".*\.(?:(?!{UNSPACED})[\w-])+(?={UNSPACED})")
 
 
 class Suppression:
@@ -57,10 +60,11 @@ def addresses_in(texts: Iterable[str]) -> set[str]:
     In `*anna@customer.example*`, for example, the asterisk may be part of the address or not.
     """
     return {
-        f"{local[begin:]}@{domain}".lower()
+        f"{local[begin:]}@{end}".lower()
         for text in texts
         for local, domain in _ADDRESS.findall(_CODED_AT.sub("@", text))
         for begin in {0, *(found.start() for found in _BEGINNING.finditer(local))}
+        for end in {domain, *(found[0] for found in _SHORTER.finditer(domain))}
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import DatabaseError, connection
@@ -16,6 +18,7 @@ from mail.errors import FaultyInput, ReasonMissing, WrongState
 from mail.job_handlers import exports as handlers
 from mail.models import (
     MAX_ADDRESS_LENGTH,
+    AgentRun,
     Direction,
     ExportPart,
     MailAccount,
@@ -26,6 +29,7 @@ from mail.models import (
     RequestStatus,
     SuppressionList,
 )
+from mail.services.exports import erase, subjects
 from mail.services.exports.erase import Step, erase_step
 from mail.services.exports.requests import request_data
 from mail.services.exports.subjects import checked_address
@@ -109,6 +113,57 @@ def test_whoever_writes_can_be_erased_whatever_their_address(
     request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, address)
     assert again(request).status == RequestStatus.DONE
     assert mentions(address, CANARY) == []
+
+
+def test_an_address_is_found_in_json_whatever_is_written_before_it(mailbox: Mailbox) -> None:
+    befores = ["", "\n", "\t", '"', "\\", "\u00a0", "\uff1a", "宛先"]
+    with firm_scope(mailbox.firm):
+        for number, before in enumerate(befores):
+            steps = [{"text": f"Her address:{before}{ANNA_ADDRESS}", f"\n{ANNA_ADDRESS}": number}]
+            AgentRun.objects.create(account=mailbox.account, job_id=uuid4(), steps=steps)
+    export = done(mailbox.firm, RequestKind.GDPR_EXPORT, ANNA_ADDRESS)
+    assert again(export).counts["mail_agentrun"] == len(befores)
+    request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    assert again(request).counts["mail_agentrun"] == len(befores)
+    assert mentions(ANNA_ADDRESS) == []
+
+
+def test_addresses_that_begin_or_end_like_the_erased_one_stay(mailbox: Mailbox) -> None:
+    namesakes = [f"é{ANNA_ADDRESS}", f"{ANNA_ADDRESS}é", f"\nn{ANNA_ADDRESS}", f"x.{ANNA_ADDRESS}"]
+    with firm_scope(mailbox.firm):
+        for one in namesakes:
+            steps = [{"text": f"It is {one}"}]
+            AgentRun.objects.create(account=mailbox.account, job_id=uuid4(), steps=steps)
+    request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    assert (again(request).status, again(request).counts) == (RequestStatus.DONE, {})
+    kept = [run.steps[0]["text"] for run in stored(AgentRun)]
+    assert kept == [f"It is {one}" for one in namesakes]
+
+
+def test_a_row_in_which_the_database_alone_sees_the_person_ends_no_erasure(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with firm_scope(mailbox.firm):
+        Direction.objects.create(text=f"As for jo{ANNA_ADDRESS}")
+    found = subjects._expression
+    monkeypatch.setattr(subjects, "_expression", re.escape)
+    monkeypatch.setattr(erase, "pattern_of", lambda address: re.compile(found(address)))
+    request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    assert again(request).status == RequestStatus.DONE
+    assert only(stored(Direction)).text == f"As for jo{ANNA_ADDRESS}"
+
+
+def test_the_case_of_other_letters_than_ascii_makes_no_difference(mailbox: Mailbox) -> None:
+    for sender in ("Élodie@Société.example", "élodie@sociÉtÉ.example"):
+        mailbox.receive(
+            letter(f"Order {CANARY}", sender="PLACE").replace(b"PLACE", f"<{sender}>".encode())
+        )
+    mailbox.receive(letter("Who?", f"Ask Élodie@Société.example: {CANARY}", sender="b@x.example"))
+    mailbox.store_all()
+    drain()
+    request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, "élodie@société.example")
+    assert again(request).status == RequestStatus.DONE
+    assert mentions("lodie@soci", CANARY) == []
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,13 @@ NAMING = [
         f"...{ANNA_ADDRESS}", f"-{ANNA_ADDRESS}-", f"~{ANNA_ADDRESS}", f"•{ANNA_ADDRESS}",
         f"https://x.example/?a=1&u={ANNA_ADDRESS}&b=1", f"a&{ANNA_ADDRESS}", f"{ANNA_ADDRESS}...",
         f"'{ANNA_ADDRESS}'", f"href='mailto:{ANNA_ADDRESS}'",
+        f"連絡先は{ANNA_ADDRESS}です", f"宛先\uff1a{ANNA_ADDRESS}。", f"*花子{ANNA_ADDRESS}", f"ที่{ANNA_ADDRESS}ครับ",
         *(f"https://x.example/?u={ANNA_ADDRESS.replace('@', at)}&b=1" for at in ("%40", "&#64;", "&#x40;", "&#X40;", "&commat;")),
     )
 ]  # fmt: skip
 NAMESAKES = [
     f"Write to {text}, please."
-    for text in (f"jo{ANNA_ADDRESS}", f"jo.{ANNA_ADDRESS}", f"jo-{ANNA_ADDRESS}", f"d'{ANNA_ADDRESS}", f"{ANNA_ADDRESS}.cz", f"{ANNA_ADDRESS}-x",
+    for text in (f"jo{ANNA_ADDRESS}", f"jo.{ANNA_ADDRESS}", f"jo-{ANNA_ADDRESS}", f"d'{ANNA_ADDRESS}", f"{ANNA_ADDRESS}.cz", f"{ANNA_ADDRESS}-x", f"{ANNA_ADDRESS}é", f"é{ANNA_ADDRESS}",
         f"https://x.example/?u=jo{ANNA_ADDRESS.replace('@', '%40')}", f"{ANNA_ADDRESS.replace('@', '&#64;')}.cz")
 ]  # fmt: skip
 
