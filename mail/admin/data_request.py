@@ -6,7 +6,8 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.http import FileResponse, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.utils.http import content_disposition_header
 
 from interfaces.admin.base import column
 from interfaces.admin.filters import field_filter
@@ -111,4 +112,7 @@ class DataRequestAdmin(TenantOperationsAdmin, MailAdmin):
         """Answer a download with the zip."""
         if operation.name != "download":
             return super().respond(request, operation, row, made)
-        return FileResponse(made, as_attachment=True, filename=zip_name(row))  # type: ignore[return-value]  # a response like any
+        named = content_disposition_header(as_attachment=True, filename=zip_name(row)) or ""
+        return StreamingHttpResponse(  # type: ignore[return-value]  # a response like any
+            made, content_type="application/zip", headers={"Content-Disposition": named}
+        )

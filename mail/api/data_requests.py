@@ -6,7 +6,8 @@ from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
-from django.http import FileResponse
+from django.http import StreamingHttpResponse
+from django.utils.http import content_disposition_header
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 from rest_framework.renderers import JSONRenderer
@@ -123,5 +124,8 @@ class DataRequests(MailView):
     def download(self, _: Request, **__: UUID) -> Any:
         """Return the zip."""
         row = self.get_object(Role.ADMIN)
-        file = open_zip(row, by=self.actor)
-        return FileResponse(file, as_attachment=True, filename=zip_name(row), content_type=ZIP_TYPE)
+        pieces = open_zip(row, by=self.actor)
+        named = content_disposition_header(as_attachment=True, filename=zip_name(row)) or ""
+        return StreamingHttpResponse(
+            pieces, content_type=ZIP_TYPE, headers={"Content-Disposition": named}
+        )

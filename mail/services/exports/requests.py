@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from typing import IO, Any
+from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
@@ -26,7 +26,7 @@ from mail.models import (
 )
 from mail.services.exports.subjects import checked_address, pattern_of
 from mail.services.exports.suppression import suppress
-from mail.services.exports.write import LIFETIME, JobLease, write_zip
+from mail.services.exports.write import LIFETIME, JobLease, zip_pieces
 from mail.services.operation import audit
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.encryption import encrypt_field
@@ -176,25 +176,22 @@ def fail_request(firm_id: int, request_id: UUID) -> None:
         )
 
 
-def open_zip(request: DataRequest, *, by: Actor) -> IO[bytes]:
-    """Return the export's zip as an open temporary file; the audit log records who took it.
+def open_zip(request: DataRequest, *, by: Actor) -> Iterator[bytes]:
+    """Return the pieces of the export's zip; the audit log records who took it.
+
+    They are made as they are asked for: do that outside transactions.
 
     Raises:
         WrongState: the export is not ready, or has expired.
     """
     with firm_scope(request.firm_id):
-        # Locked, so that no expiry and no erasure deletes the export while the zip is written.
-        ready = DataRequest.objects.select_for_update(no_key=True).filter(
-            pk=request.pk, status=RequestStatus.READY
-        )
+        ready = DataRequest.objects.filter(pk=request.pk, status=RequestStatus.READY)
         row = ready.exclude(kind=RequestKind.ERASE_SUBJECT).first()
         if row is None:
             raise WrongState("There is no zip: the export is not ready, or it has expired.")
-        file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it
-        write_zip(row, file)
         audit("export.download", request, by)
-    file.seek(0)
-    return file
+    # An empty piece would end an answer that is sent in chunks.
+    return filter(None, zip_pieces(row))
 
 
 def zip_name(request: DataRequest) -> str:

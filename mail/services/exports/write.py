@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
-from typing import IO, Any
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from jobs.errors import LeaseLost
 from jobs.models import JobQueue
+from mail.errors import WrongState
 from mail.models import DataRequest, ExportPart, MailAccount, Message, RequestKind, RequestStatus
 from mail.services.exports.eml import eml_name, eml_of
 from mail.services.exports.subjects import mentioning
@@ -218,25 +219,70 @@ def _users(firm: Firm) -> Iterator[dict[str, str]]:
         }
 
 
-def write_zip(request: DataRequest, file: IO[bytes]) -> None:
-    """Write a complete export's zip. Must run in the scope of the request's firm."""
-    parts = (
-        ExportPart.objects.get(request=request, number=number) for number in range(request.parts)
-    )
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as whole:
-        for name, parts_of_file in groupby(parts, lambda part: part.name):
+class _Pieces:
+    """What a zip is written to: gives out what was written since it was last asked."""
+
+    def __init__(self) -> None:
+        self._written = bytearray()
+
+    def write(self, piece: bytes) -> int:
+        """Keep the bytes."""
+        self._written += piece
+        return len(piece)
+
+    def flush(self) -> None:
+        """Do nothing: all is kept in memory."""
+
+    def close(self) -> None:
+        """Do nothing: a zip does not close the file that it is written to."""
+
+    def take(self) -> bytes:
+        """Return what was written since."""
+        taken, self._written = bytes(self._written), bytearray()
+        return taken
+
+
+def zip_pieces(request: DataRequest) -> Iterator[bytes]:
+    """Yield a complete export's zip. Ask for the pieces outside transactions and scopes.
+
+    Raises:
+        WrongState: the export was deleted meanwhile.
+    """
+    pieces = _Pieces()
+    with zipfile.ZipFile(pieces, "w", zipfile.ZIP_DEFLATED) as whole:
+        for name, parts_of_file in groupby(_stored_parts(request), lambda part: part.name):
             if not name:
                 for part in parts_of_file:
-                    _copy_files(zlib.decompress(part.content), whole)
+                    for one, content in _files_in(zlib.decompress(part.content)):
+                        whole.writestr(one, content)
+                        yield pieces.take()
                 continue
             info = zipfile.ZipInfo(name, timezone.now().timetuple()[:6])
             info.compress_type = zipfile.ZIP_DEFLATED
             with whole.open(info, "w", force_zip64=True) as target:
                 for part in parts_of_file:
                     target.write(zlib.decompress(part.content))
+                    yield pieces.take()
+    yield pieces.take()
 
 
-def _copy_files(content: bytes, whole: zipfile.ZipFile) -> None:
+def _stored_parts(request: DataRequest) -> Iterator[ExportPart]:
+    """Yield the parts, each read in a transaction of its own.
+
+    One transaction for all would, on SQLite, keep everybody from writing while a large zip is made.
+    """
+    for number in range(request.parts):
+        with firm_scope(request.firm_id, reading=True):
+            same = DataRequest.objects.filter(
+                pk=request.pk, status=RequestStatus.READY, finished_at=request.finished_at
+            )
+            part = ExportPart.objects.filter(request__in=same, number=number).first()
+        if part is None:
+            raise WrongState("The zip was deleted meanwhile: it expired, or a person was erased.")
+        yield part
+
+
+def _files_in(content: bytes) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(io.BytesIO(content)) as files:
         for one in files.infolist():
-            whole.writestr(one.filename, files.read(one))
+            yield one.filename, files.read(one)

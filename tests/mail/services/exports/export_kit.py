@@ -37,10 +37,14 @@ def again(request: DataRequest) -> DataRequest:
         return DataRequest.objects.get(pk=request.pk)
 
 
+def taken(request: DataRequest) -> io.BytesIO:
+    """Return an export's zip, taken as a download does."""
+    return io.BytesIO(b"".join(open_zip(again(request), by=SERVICE)))
+
+
 def zip_of(request: DataRequest) -> dict[str, bytes]:
     """Return the files of an export by name."""
-    with open_zip(again(request), by=SERVICE) as file:
-        archive = zipfile.ZipFile(io.BytesIO(file.read()))
+    archive = zipfile.ZipFile(taken(request))
     assert archive.testzip() is None
     return {name: archive.read(name) for name in archive.namelist()}
 

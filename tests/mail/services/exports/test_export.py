@@ -62,6 +62,7 @@ from tests.mail.services.exports.export_kit import (
     done,
     requested,
     rows_in,
+    taken,
     zip_of,
 )
 from tests.queue_kit import change, take_one
@@ -130,8 +131,7 @@ def test_how_people_are_notified_is_in_the_zip_and_comes_back_with_it(firm: Firm
         "digest_at": time(7, 30),
     }
     change_preference(firm.pk, user.pk, **settings)
-    with open_zip(done(firm, RequestKind.FIRM_EXPORT), by=SERVICE) as file:
-        content = io.BytesIO(file.read())
+    content = taken(done(firm, RequestKind.FIRM_EXPORT))
     gone(firm)
     import_firm(content, by=SERVICE)
     (row,) = stored(NotificationPreference)
@@ -186,8 +186,7 @@ def test_another_installation_reads_the_export(mailbox: Mailbox) -> None:
     before = rows_of(firm)
     request = requested(firm, RequestKind.FIRM_EXPORT)
     run_job(request.job_id)  # type: ignore[arg-type]  # set
-    with open_zip(again(request), by=SERVICE) as file:
-        archive = io.BytesIO(file.read())
+    archive = taken(request)
     gone(firm)
     imported = import_firm(archive, by=SERVICE, slug="again").firm
     assert (imported.slug, imported.active, imported.name) == ("again", False, firm.name)
@@ -231,8 +230,7 @@ def test_an_export_is_not_imported_beside_its_own_firm(mailbox: Mailbox) -> None
     mailbox.receive()
     mailbox.store_all()
     request = done(mailbox.firm, RequestKind.FIRM_EXPORT)
-    with open_zip(request, by=SERVICE) as file:
-        archive = io.BytesIO(file.read())
+    archive = taken(request)
     with pytest.raises(WrongState):
         import_firm(archive, by=SERVICE)
     with pytest.raises(WrongState):
@@ -379,8 +377,7 @@ def test_the_command_imports_a_firm_and_refuses_what_is_no_export(
 ) -> None:
     path = tmp_path / "firm.zip"
     request = done(mailbox.firm, RequestKind.FIRM_EXPORT)
-    with open_zip(request, by=SERVICE) as file:
-        path.write_bytes(file.read())
+    path.write_bytes(taken(request).read())
     with pytest.raises(Refused):
         call_command("firm_import", path)
     with pytest.raises(NotFound):

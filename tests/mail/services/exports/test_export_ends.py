@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test import Client
 from django.utils import timezone
 
 from jobs.errors import Fatal, Retryable
@@ -16,12 +24,16 @@ from jobs.testing import drain, run_job
 from mail.errors import WrongState
 from mail.job_handlers import exports as handlers
 from mail.models import DataRequest, RequestKind, RequestStatus
+from mail.services.exports import write
 from mail.services.exports.erase import _drop_exports
 from mail.services.exports.requests import expire_exports, open_zip
 from mail.services.exports.write import END, JobLease, export_step
 from tenants.audit import SERVICE
-from tenants.models import AuditEntry, Firm
+from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms, firm_scope
+from tests.jobs.admin.conftest import browser_of
+from tests.jobs.admin.pages import submit
+from tests.jobs.api.conftest import key_for
 from tests.mail.services.exports.export_kit import (
     ANNA_ADDRESS,
     again,
@@ -88,6 +100,56 @@ def test_a_zip_that_expires_before_it_is_written_is_refused(firm: Firm) -> None:
         DataRequest.objects.all().delete()
     with pytest.raises(WrongState):
         open_zip(request, by=SERVICE)
+
+
+def in_the_admin(firm: Firm, request: DataRequest) -> Any:
+    return submit(browser_of(firm, Role.ADMIN), request, "download")
+
+
+def over_rest(firm: Firm, request: DataRequest) -> Any:
+    headers = {"Authorization": f"Bearer {key_for(firm, Role.ADMIN, 'ada')}"}
+    return Client().get(f"/api/v1/mail/data-requests/{request.pk}/download/", headers=headers)
+
+
+def rename(firm: Firm) -> bool:
+    """Write to the database, as another process does."""
+    with firm_scope(firm):
+        changed = Firm.objects.filter(pk=firm.pk).update(name="Another")
+    connection.close()
+    return changed > 0
+
+
+@pytest.mark.parametrize("take", [in_the_admin, over_rest])
+def test_others_write_while_a_zip_is_made(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch, take: Callable[[Firm, DataRequest], Any]
+) -> None:
+    request, decompress = done(firm, RequestKind.FIRM_EXPORT), zlib.decompress
+    wrote: list[bool] = []
+
+    def beside(content: bytes) -> bytes:
+        with ThreadPoolExecutor(1) as other:
+            wrote.append(other.submit(rename, firm).result(timeout=10))
+        return decompress(content)
+
+    monkeypatch.setattr(write, "zlib", SimpleNamespace(decompress=beside))
+    assert zipfile.ZipFile(io.BytesIO(take(firm, request).getvalue())).testzip() is None
+    assert wrote
+    assert all(wrote)
+
+
+def test_a_zip_that_is_deleted_or_made_anew_while_it_is_taken_ends(firm: Firm) -> None:
+    request = done(firm, RequestKind.FIRM_EXPORT)
+    one, another = open_zip(request, by=SERVICE), open_zip(request, by=SERVICE)
+    assert next(one)
+    assert next(another)
+    with firm_scope(firm):
+        DataRequest.objects.update(finished_at=timezone.now())
+    with pytest.raises(WrongState, match="meanwhile"):
+        list(one)
+    with firm_scope(firm):
+        _drop_exports(firm.pk, ANNA_ADDRESS)
+    with pytest.raises(WrongState, match="meanwhile"):
+        list(another)
 
 
 def test_a_request_whose_job_is_canceled_has_failed_until_the_job_is_retried(
