@@ -8,7 +8,7 @@ from jobs.errors import Cancel, Fatal, HandlerError
 from jobs.execution.context import JobContext
 
 
-def send_each_once(ctx: JobContext, sendings: Mapping[str, Callable[[], None]]) -> None:
+def send_each_once(ctx: JobContext, sendings: Mapping[str, Callable[[], object]]) -> None:
     """Send each thing by its name, once in the job's life, even if one before failed.
 
     Raises:

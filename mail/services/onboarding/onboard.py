@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from jobs.execution.context import JobContext
@@ -18,6 +19,7 @@ from mail.models import MailAccount, Message
 from mail.services.mailboxes.connection import hold_account
 from mail.services.queueing import enqueue_ingests
 from mail.services.reminders.preferences import addressee
+from mail.services.send_each_once import send_each_once
 from mail.services.syncing.ingest import ingest_page
 from mail.services.syncing.sync import INBOX_AND_SENT
 from tenants.scope import firm_scope
@@ -107,7 +109,10 @@ def _overview(account: MailAccount, gmail_message_ids: Sequence[str], left: int)
 
 
 def _notify(ctx: JobContext, account: MailAccount, text: str) -> list[str]:
-    """Tell the owner by their channels, or, for a shared mailbox, the firm's admins by e-mail."""
+    """Tell the owner by their channels, or, for a shared mailbox, the firm's admins by e-mail.
+
+    Each channel is used once, even if another fails.
+    """
     with firm_scope(account.firm_id):
         if account.owner is not None:
             targets = addressee(account.firm_id, account.owner).targets
@@ -115,15 +120,16 @@ def _notify(ctx: JobContext, account: MailAccount, text: str) -> list[str]:
             webhook = targets.get(Channel.DISCORD, "")
         else:
             to, webhook = escalation_recipients(account.firm_id, None), ""
-    notified = []
+    subject = "[Mailroom] Your mailbox is connected"
+    sendings: dict[str, Callable[[], object]] = {}
     if to:
-        subject = "[Mailroom] Your mailbox is connected"
-        ctx.step("email", send_email, ctx, to, subject, f"{text}\n", event=EVENT)
-        notified.append(Channel.EMAIL.value)
+        sendings[Channel.EMAIL.value] = partial(
+            send_email, ctx, to, subject, f"{text}\n", event=EVENT
+        )
     if webhook:
-        ctx.step("discord", send_discord, ctx, webhook, text, EVENT)
-        notified.append(Channel.DISCORD.value)
-    return notified
+        sendings[Channel.DISCORD.value] = partial(send_discord, ctx, webhook, text, EVENT)
+    send_each_once(ctx, sendings)
+    return list(sendings)
 
 
 def _parts(ids: Sequence[str]) -> list[Sequence[str]]:

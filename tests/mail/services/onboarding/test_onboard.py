@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
+from jobs.errors import Fatal
 from jobs.models import Delivery, JobQueue
 from jobs.queue import enqueue
 from jobs.testing import assert_idempotent, run_job
 from mail.gmail.errors import GmailRateLimited
 from mail.models import MailAccount
 from mail.services.onboarding import onboard
+from mail.services.reminders.preferences import change_preference
 from mail.services.syncing.ingest import ingest_page
 from tenants.models import Role
 from tenants.scope import firm_scope
 from tests.factories.tenants import new_member
 from tests.mail.mail_kit import Mailbox, jobs, letter, stored
+from tests.support.receiver import receiver
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-01")]
 
@@ -107,3 +110,22 @@ def test_a_repeated_attempt_tells_once(owned: Mailbox, mailoutbox: list[Any]) ->
     owned.receive_many(2)
     assert_idempotent("email_processing", {"connection_id": owned.account.pk}, firm=owned.firm)
     assert len(mailoutbox) == 1
+
+
+@pytest.mark.req("U-04")
+def test_an_address_that_is_refused_for_good_keeps_no_other_channel_silent(
+    owned: Mailbox, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise Fatal("the mail server refused every recipient (550)")
+
+    monkeypatch.setattr(onboard, "send_email", refused)
+    settings.WEBHOOK_PRIVATE_HOSTS = frozenset({"127.0.0.1"})
+    owned.receive_many(2)
+    with receiver() as discord:
+        owner = owned.account.owner_id
+        assert owner is not None
+        change_preference(owned.firm.pk, owner, discord_webhook=discord.url)
+        done = process(owned)
+    assert done.status == "dlq"
+    assert "Mailroom has read 2 messages" in discord.received[0].json["content"]
