@@ -112,7 +112,6 @@ def test_a_repeated_attempt_tells_once(owned: Mailbox, mailoutbox: list[Any]) ->
     assert len(mailoutbox) == 1
 
 
-@pytest.mark.req("U-04")
 def test_an_address_that_is_refused_for_good_keeps_no_other_channel_silent(
     owned: Mailbox, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
