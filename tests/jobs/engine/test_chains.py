@@ -279,6 +279,21 @@ def test_a_completed_job_with_the_key_of_a_later_one_does_not_stop_it(firm: Firm
     assert names() == ["b", "a", "c"]
 
 
+@pytest.mark.req("J-06")
+def test_a_dead_letter_with_the_key_of_a_later_one_stops_it_until_it_is_completed(
+    firm: Firm,
+) -> None:
+    once = EnqueueSpec("test.link_once", {"name": "b"}, idempotency_key="k")
+    enqueue("test.link_once", {"name": "b"}, firm=firm, idempotency_key="k")
+    end("b", DEAD)
+    enqueue_chain([link("a"), once, link("c")], firm=firm)
+    end("a")
+    assert names() == ["b", "a"]
+    reprocess(dead_letters()[0].pk)
+    end("b")
+    assert names() == ["b", "a", "c"]
+
+
 def test_it_rolls_back_with_its_caller(firm: Firm) -> None:
     with transaction.atomic():
         chain(firm, "a", "b")

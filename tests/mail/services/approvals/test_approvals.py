@@ -353,6 +353,12 @@ def test_a_message_that_is_canceled_takes_its_question_along(box: Mailbox) -> No
         assert briefing_of(box.account).approvals.count == 0
 
 
+def test_a_message_that_is_canceled_leaves_other_questions_open(box: Mailbox) -> None:
+    approval, other = waiting_forward(box), waiting(box)
+    cancel_outbound(outbound_of(approval))
+    assert (reread(approval).status, reread(other).status) == ("canceled", "pending")
+
+
 def test_a_message_whose_question_was_deleted_with_its_mail_does_not_wait_for_ever(
     box: Mailbox,
 ) -> None:

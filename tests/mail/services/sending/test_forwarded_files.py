@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from mail.gmail.mime import NAMELESS
+from mail.gmail.simulator.faults import LOST_ANSWER
 from mail.models import Attachment, OutboundMessage
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox, stored
-from tests.mail.send_kit import at_once, attempts, current, forward, sent
+from tests.mail.send_kit import at_once, attempts, current, drafts, forward, sent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
 
@@ -76,6 +78,17 @@ def test_a_mail_that_is_one_file_is_forwarded_as_that_file(
     outbound = forward(box, stored_mail(box, one_file(mime_type, filename)), TO)
     assert attempts(outbound) == ["completed"]
     assert files(box) == [(filename, PDF)]
+
+
+@pytest.mark.parametrize("filename", ["scan.pdf", ""])
+def test_a_draft_whose_answer_was_lost_is_found_again_with_its_files(
+    box: Mailbox, filename: str
+) -> None:
+    outbound = forward(box, stored_mail(box, one_file("application/pdf", filename)), TO)
+    box.simulator.order_fault(LOST_ANSWER, method="drafts.create")
+    attempts(outbound)
+    assert files(box) == [(filename or NAMELESS, PDF)]
+    assert drafts(box) == 0
 
 
 def test_a_mail_that_is_one_file_can_go_along_whole(box: Mailbox) -> None:

@@ -12,6 +12,8 @@ from django.db import connection, transaction
 
 from jobs.queue import cancel
 from mail.errors import OutboundInvalid, WrongState
+from mail.gmail.client import GmailClient
+from mail.gmail.mime import OUTBOUND_HEADER
 from mail.gmail.simulator.faults import LOST_ANSWER, LOST_REQUEST, Fault
 from mail.job_handlers import classify as classify_handlers
 from mail.llm.base import Category
@@ -164,6 +166,7 @@ def test_what_gmail_refused_goes_out_when_a_person_sends_it_again(box: Mailbox) 
     attempts(outbound)
     assert current(outbound).status == "failed"
     send_again(current(outbound), reason="The policy was changed")
+    assert (current(outbound).status, current(outbound).error) == ("queued", "")
     attempts(outbound)
     assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
 
@@ -269,6 +272,45 @@ def test_a_draft_the_person_discarded_is_left_to_a_person(box: Mailbox, settings
     settings.SEND_CHECK_SECONDS = 0
     attempts(outbound)
     assert (current(outbound).status, sent(box)) == ("unknown", [])
+
+
+def test_a_draft_that_no_search_finds_yet_is_looked_for_on_every_page(
+    box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drafts_of = box.gmail._resources.drafts
+
+    def one_each(gmail: GmailClient, page_token: str | None = None) -> Any:
+        page = drafts_of.list(userId="me", pageToken=page_token, maxResults=1)
+        return gmail._execute(page)
+
+    monkeypatch.setattr(GmailClient, "list_drafts", one_each)
+    outbound = answer(box, received(box))
+    box.simulator.delay_search(3600)
+    theirs = {box.gmail.create_draft(letter("Written before"))["id"]}
+    box.simulator.order_fault(LOST_ANSWER, method="drafts.create")
+    attempts(outbound, most=1)
+    theirs.add(box.gmail.create_draft(letter("Written afterwards"))["id"])
+    attempts(outbound)
+    assert (current(outbound).status, len(sent_by_label(box))) == ("sent", 1)
+    left = box.gmail._execute(drafts_of.list(userId="me"))["drafts"]
+    assert {one["id"] for one in left} == theirs
+
+
+@pytest.mark.parametrize(("is_ours", "status"), [(True, "sent"), (False, "unknown")])
+def test_of_what_was_sent_meanwhile_our_header_tells_which_is_ours(
+    box: Mailbox, settings: Any, is_ours: bool, status: str
+) -> None:
+    """Gmail may replace the Message-ID, and the person may send other mail at the same time."""
+    settings.SEND_CHECK_SECONDS = 0
+    outbound = answer(box, received(box))
+    box.simulator.order_fault(Fault(status=503), method="drafts.send")
+    attempts(outbound, most=1)
+    box.gmail.delete_draft(current(outbound).gmail_draft_id)
+    own = {OUTBOUND_HEADER: str(outbound.pk)} if is_ours else {}
+    found = box.receive(letter(message_id="<two@customer.example>", **own), labels=["SENT"])
+    attempts(outbound)
+    done = current(outbound)
+    assert (done.status, done.gmail_message_id) == (status, found if is_ours else "")
 
 
 def test_a_conversation_deleted_meanwhile_gets_its_answer_all_the_same(box: Mailbox) -> None:

@@ -155,7 +155,8 @@ def test_expired_history_leads_to_a_full_scan_and_a_new_cursor(mailbox: Mailbox)
     assert new_cursor is not None
     assert new_cursor > cursor
     assert mailbox.account.sync_status == SyncStatus.NORMAL
-    assert [event.event_type for event in stored(MailEvent)] == [EventType.HISTORY_EXPIRED]
+    events = [(event.event_type, event.detail) for event in stored(MailEvent)]
+    assert events == [(EventType.HISTORY_EXPIRED, {"cursor": cursor})]
 
 
 @pytest.mark.req("M-04")
