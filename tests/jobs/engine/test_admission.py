@@ -9,6 +9,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from uuid_utils.compat import uuid7
 
+from jobs.engine import candidates
 from jobs.engine.admission import admit, sweep
 from jobs.engine.clock import database_now
 from jobs.engine.insert import dispatch, dispatch_groups, insert
@@ -101,6 +102,17 @@ def test_keys_firms_and_unkeyed_jobs_do_not_hinder_one_another(firm, other_firm,
     claimed = {one.job_id for one in take()}
     assert free < claimed
     assert blocked not in claimed
+
+
+def test_the_sweep_goes_on_behind_groups_of_which_nothing_is_due(firm, add, monkeypatch):
+    monkeypatch.setattr(candidates, "SWEEP_GROUPS", 1)
+    add("test.locked", "a", at=database_now() + timedelta(hours=1))
+    lock = hold(firm, "b", expires_at=None)
+    due = add("test.locked", "b")
+    with firm_scope(firm):
+        lock.delete()
+    assert sweep() == 1
+    assert row(due).ready
 
 
 def test_the_line_goes_by_priority_then_time_then_id(add):

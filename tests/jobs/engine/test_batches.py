@@ -181,6 +181,15 @@ def test_a_canceled_or_deleted_one_is_over_and_not_completed(firm: Firm, deleted
     assert batch_progress(made.batch_id).state == BatchState.CANCELED
 
 
+def test_one_that_failed_has_failed_when_it_is_deleted_too(firm: Firm, end: Any) -> None:
+    made = batch(firm, "a")
+    end(DEAD)
+    in_transaction(lambda: delete_jobs([(made.jobs[0].job_id, firm.pk)]))
+    assert sweep_batches(None) is None
+    assert counts(made.batch_id) == (0, 0, 1, 0)
+    assert batch_progress(made.batch_id).state == BatchState.FAILED
+
+
 def test_the_sweep_finds_what_a_killed_worker_left(firm: Firm) -> None:
     """Only the commits happen: nothing that a worker does after a commit is done here."""
     made = batch(firm, "a", "b")

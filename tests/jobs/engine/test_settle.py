@@ -262,6 +262,7 @@ def test_a_late_writer_changes_nothing_and_is_told(add, outcome):
     before, seen = vars(row(job_id)), snapshot()
     report = finish(late, outcome)
     assert [one.lease_token for one in report.stale] == [late.lease_token]
+    assert report.locked == []
     assert report.statuses == {}
     assert not report.released_capacity
     after = vars(row(job_id))
@@ -280,7 +281,7 @@ def test_repeating_ones_own_settlement_is_not_stale_and_counts_once(add, outcome
     finish(held, outcome)
     stored, seen = row(job_id), snapshot()
     again = finish(held, outcome)
-    assert again.stale == []
+    assert again.stale == again.locked == []
     assert again.statuses == {}
     assert row(job_id).updated_at == stored.updated_at
     assert snapshot() == seen

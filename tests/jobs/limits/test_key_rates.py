@@ -41,6 +41,14 @@ def test_a_job_takes_a_token_for_each_of_its_units(add, now):
     assert started(now, 1.1) == ["b"]
 
 
+def test_jobs_that_follow_one_another_each_take_their_own_units(add, now):
+    set_rate_limit("test.work", 6, 60)
+    first, big, last = add(), add(units=5), add()
+    with stopped_at(now):
+        assert sweep() == 2
+    assert [row(job_id).ready for job_id in (first, big, last)] == [True, True, False]
+
+
 def test_a_job_of_more_units_than_the_burst_takes_the_whole_burst(add, now):
     set_rate_limit("test.mailbox", 1, 1, burst=4)
     add("test.mailbox", "a", units=100)

@@ -54,14 +54,6 @@ def start(operation: str = "reprocess", firm: Firm | None = None, **options: Any
         pace=Pace(**pace),
         **options,
     )
-    by = options.pop("by", None)
-    spec = BulkSpec(
-        operation=BulkOperation(operation),
-        selection=Selection(ids=ids, filters=None if ids is not None else filters),
-        firm=firm,
-        pace=Pace(**pace),
-        **options,
-    )
     return bulk.start(spec, by=by)
 
 
@@ -268,6 +260,16 @@ def test_a_stopped_run_handles_nothing_more(firm: Firm) -> None:
     assert [entry.reason for entry in entries(run) if entry.act == "bulk.stop"] == ["wrong group"]
     with all_firms("test"), pytest.raises(WrongState):
         bulk.stop(run.pk)
+
+
+def test_a_retry_leaves_what_was_decided_of_earlier_failures(firm: Firm) -> None:
+    (letter,) = letters(firm, 1)
+    with all_firms("test"):
+        discard(letter.pk, "no use")
+        run = start("retry", firm=firm, ids=[letter.original_job_id])
+    drain()
+    assert (now(run).done, row(letter.original_job_id).status) == (1, "completed")
+    assert rows(DeadLetterQueue)[0].resolution == "discarded"
 
 
 def test_a_canceled_job_leaves_its_run_and_a_retry_goes_on(firm: Firm) -> None:

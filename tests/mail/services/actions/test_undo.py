@@ -45,6 +45,7 @@ from tests.mail.mail_kit import Mailbox, jobs, only, stored
 
 pytestmark = pytest.mark.django_db
 
+TRASHED = ("TRASH", "UNREAD")
 EVERY_INVERSE: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("archive", {}, ARRIVED),
     ("apply_label", {"label": "Projects"}, ARRIVED),
@@ -55,7 +56,7 @@ EVERY_INVERSE: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("unstar", {}, ("INBOX", "STARRED")),
     ("trash", {}, ("INBOX", "UNREAD", "STARRED")),
     ("trash", {}, ("UNREAD",)),
-    ("restore", {}, ("TRASH", "UNREAD")),
+    ("restore", {}, TRASHED),
     ("delete", {}, ("INBOX", "UNREAD", "STARRED")),
     ("snooze", {"amount": 2, "units": "hours"}, ARRIVED),
 ]
@@ -130,13 +131,31 @@ def test_what_the_person_changed_since_stays(
 
 
 @pytest.mark.req("M-16")
-def test_a_change_of_another_label_is_no_obstacle(mailbox: Mailbox) -> None:
-    arrived = received(mailbox, *ARRIVED)
-    action = done(mailbox, arrived, "archive")
+def test_what_the_person_put_into_the_inbox_since_does_not_go_back_to_the_trash(
+    mailbox: Mailbox,
+) -> None:
+    arrived = received(mailbox, *TRASHED)
+    action = done(mailbox, arrived, "restore")
+    in_gmail(mailbox, arrived, add="INBOX")
+    undo = undone(mailbox, action)
+    assert mailbox.labels(arrived) == set(ARRIVED)
+    assert (undo.undo_hint or {})["kept"] == ["TRASH"]
+
+
+@pytest.mark.req("M-16")
+@pytest.mark.parametrize(
+    ("action_type", "labels", "back"),
+    [("archive", ARRIVED, "INBOX"), ("restore", TRASHED, "TRASH")],
+)
+def test_a_change_of_another_label_is_no_obstacle(
+    mailbox: Mailbox, action_type: str, labels: tuple[str, ...], back: str
+) -> None:
+    arrived = received(mailbox, *labels)
+    action = done(mailbox, arrived, action_type)
     in_gmail(mailbox, arrived, add="STARRED")
     in_gmail(mailbox, arrived, remove="UNREAD")
     undone(mailbox, action)
-    assert mailbox.labels(arrived) == {"INBOX", "STARRED"}
+    assert mailbox.labels(arrived) == {back, "STARRED"}
 
 
 @pytest.mark.req("M-16")

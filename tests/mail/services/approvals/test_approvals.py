@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from jobs.operations.deletion import delete_firm
 from jobs.queue import enqueue
+from jobs.testing import run_job
 from mail.errors import WrongState
 from mail.models import (
     Action,
@@ -99,7 +100,8 @@ def test_a_rejection_is_final(box: Mailbox) -> None:
     assert not reject(approval, by=ada).refused
     assert approve(approval, by=ada).refused
     drain()
-    assert (outbound_of(approval).status, sent(box)) == ("rejected", [])
+    outbound = outbound_of(approval)
+    assert (outbound.status, outbound.error, sent(box)) == ("rejected", "", [])
     assert [act for act, _ in audited(approval)] == [
         "approval.rejected",
         "approval.approve_refused",
@@ -124,7 +126,8 @@ def test_what_nobody_answers_ends_by_itself(box: Mailbox) -> None:
     assert expire_approvals() == 1
     assert expire_approvals() == 0
     assert reread(approval).status == "expired"
-    assert only(stored(Action), pk=approval.action_id).status == "rejected"
+    action = only(stored(Action), pk=approval.action_id)
+    assert (action.status, action.error) == ("rejected", "Nobody approved it in time")
     assert approve(approval, by=person(box)).refused
     assert [act for act, _ in audited(approval)] == [
         "approval.expired",
@@ -298,6 +301,22 @@ def over(approval: Approval) -> None:
     """Let the approval expire."""
     with firm_scope(approval.firm_id):
         Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+
+
+def test_of_two_questions_the_one_that_was_told_is_noted(box: Mailbox) -> None:
+    first = waiting_action(box)
+    with firm_scope(box.firm):
+        action = Action.objects.create(
+            account=box.account,
+            message=first.message,
+            action_type=ActionType.ARCHIVE,
+            status="approved_pending",
+        )
+        second = ask_approval(action=action)
+    (job, _) = jobs("approval.notify")
+    assert run_job(job).status == "completed"
+    noted = {one.pk for one in stored(Approval) if one.notified_at is not None}
+    assert noted == {UUID(job.payload["approval_id"])} < {first.pk, second.pk}
 
 
 def test_a_message_canceled_meanwhile_is_not_sent_by_a_yes(box: Mailbox) -> None:
