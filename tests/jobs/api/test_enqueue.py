@@ -125,6 +125,7 @@ def test_a_live_job_with_the_key_is_answered_in_its_place(developer: Api) -> Non
     [
         ({}, {"job_type": "required"}),
         ({"job_type": "nope"}, {"job_type": "unknown_type"}),
+        ({"job_type": "nope", "lock_key": "mine"}, {"job_type": "unknown_type"}),
         ({"job_type": "noop", "payload": {"extra": 1}}, {"extra": "unknown_field"}),
         ({"job_type": "noop", "payload": {"tenant_id": 0}}, {"tenant_id": "foreign_tenant"}),
         ({"job_type": "noop", "payload": {"version": REDACTED_VALUE}}, {"version": "masked"}),

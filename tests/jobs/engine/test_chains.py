@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from django.db import transaction
 
+from jobs.engine import fan_in
 from jobs.engine.chains import LONGEST_CHAIN
 from jobs.engine.clock import database_now
 from jobs.engine.delete_owned import delete_jobs
@@ -292,6 +293,20 @@ def test_a_dead_letter_with_the_key_of_a_later_one_stops_it_until_it_is_complete
     reprocess(dead_letters()[0].pk)
     end("b")
     assert names() == ["b", "a", "c"]
+
+
+def test_the_sweep_reads_one_chunk_after_the_other(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fan_in, "SWEEP_CHUNK", 1)
+    for first in ("a", "b"):
+        job_id = chain(firm, first, f"after {first}").job_id
+        change(job_id, status="completed", ready=False, completed_at=database_now())
+    after = sweep_fan_ins(None)
+    assert names() == ["a", "b", "after a"]
+    while after is not None:
+        after = sweep_fan_ins(after)
+    assert names() == ["a", "b", "after a", "after b"]
 
 
 def test_it_rolls_back_with_its_caller(firm: Firm) -> None:

@@ -153,6 +153,15 @@ def test_the_move_goes_forward_alone(firm: Firm) -> None:
     assert now(stale).next_run_at == START + 2 * MINUTE
 
 
+def test_the_move_enables_nothing_that_was_paused_meanwhile(firm: Firm) -> None:
+    stale = schedule(firm)
+    with all_firms("test"):
+        Schedule.objects.filter(pk=stale.pk).update(enabled=False)
+    moved = in_transaction(lambda: tick_module.advance(stale, START + MINUTE, ran=True, error=None))
+    assert moved is False
+    assert not now(stale).enabled
+
+
 def test_schedules_of_inactive_firms_rest_until_they_are_back(firm: Firm) -> None:
     schedule(firm, cron="0 * * * *", missed_runs=MissedRuns.RUN_ONCE)
     Firm.objects.filter(pk=firm.pk).update(active=False)

@@ -341,6 +341,7 @@ def test_failed_replies_whose_jobs_are_retried_are_held_to_the_limit(box: Mailbo
         "failed",
         True,
     )
+    assert [one.error for one in stored(OutboundMessage) if one.pk != first.pk] == [""]
     later(box, timedelta(days=1, minutes=1))
     send_again(first, reason="She asked twice")
     drain()
