@@ -245,4 +245,5 @@ def erase_step_of(mailbox: Mailbox) -> None:
     """Ask for Anna's erasure, and run the part of it that can run now."""
     request = requested(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
     run_job(request.job_id)
-    assert [job.status for job in jobs("erase_subject")] == ["pending"]
+    (job,) = jobs("erase_subject")
+    assert (job.status, job.last_error) == ("pending", "")

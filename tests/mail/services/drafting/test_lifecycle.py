@@ -41,6 +41,11 @@ def discard(mailbox: Mailbox, _: str) -> None:
     mailbox.gmail.delete_draft(listed(mailbox)[0]["id"])
 
 
+def discard_without_history(mailbox: Mailbox, arrived: str) -> None:
+    discard(mailbox, arrived)
+    mailbox.simulator.expire_history(mailbox.account.address)
+
+
 def bin_it(mailbox: Mailbox, _: str) -> None:
     mailbox.gmail.trash(listed(mailbox)[0]["message"]["id"])
 
@@ -96,6 +101,8 @@ CASES = {
     "edited and sent": Case((change, send), "sent", ("sent",), 0,
                             frozenset({LabelKey.WAITING}), EventType.SENT_DETECTED),
     "discarded": Case((discard,), "skipped", ("discarded",), 0, event=EventType.DRAFT_DISCARDED),
+    "discarded, history lost": Case((discard_without_history,), "skipped", ("discarded",), 0,
+                                    event=EventType.DRAFT_DISCARDED),
     "binned": Case((bin_it,), "skipped", ("discarded",), 0, event=EventType.DRAFT_DISCARDED),
     "edited and discarded": Case((change, discard), "skipped", ("discarded",), 0,
                                  event=EventType.DRAFT_DISCARDED),

@@ -187,6 +187,18 @@ def test_a_mailbox_sends_so_many_automatic_replies_an_hour_whenever_somebody_say
 
 
 @pytest.mark.req("M-24")
+def test_a_reply_that_was_sent_counts_for_an_hour(
+    box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_guard, "MAX_AUTO_REPLIES_AN_HOUR", 1)
+    reply(box, received(box, sender="ticket-1@desk.example"))
+    drain()
+    assert len(sent(box)) == 1
+    refused = current(reply(box, received(box, sender="ticket-2@desk.example")))
+    assert "too many automatic replies" in refused.error
+
+
+@pytest.mark.req("M-24")
 def test_a_reply_that_still_waits_to_go_out_counts_however_long(box: Mailbox) -> None:
     first = waiting_reply(box, received(box))
     with firm_scope(box.firm):

@@ -99,6 +99,17 @@ def test_a_mail_that_is_one_file_can_go_along_whole(box: Mailbox) -> None:
     assert b"Subject: Scan" in content
 
 
+def test_a_file_of_no_valid_type_is_forwarded_as_bytes(box: Mailbox) -> None:
+    arrived = stored_mail(box, one_file("application/pdf", "scan.pdf"))
+    with firm_scope(box.firm):
+        Attachment.objects.update(mime_type="application/pdf; name=a b")
+    attempts(forward(box, arrived, TO))
+    ((_, content),) = files(box)
+    assert content == PDF
+    (file,) = sent(box)[0].iter_attachments()
+    assert file.get_content_type() == "application/octet-stream"
+
+
 def test_what_was_asked_for_before_the_update_is_sent_rightly(box: Mailbox) -> None:
     arrived = stored_mail(box, one_file("application/pdf", "scan.pdf"))
     outbound = forward(box, arrived, TO)
