@@ -99,6 +99,14 @@ def test_a_mail_that_is_one_file_can_go_along_whole(box: Mailbox) -> None:
     assert b"Subject: Scan" in content
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_of_two_mails_each_is_forwarded_with_its_own_file(box: Mailbox, number: int) -> None:
+    contents = [b"first", b"second"]
+    arrived = [stored_mail(box, one_file("application/pdf", "a.pdf", one)) for one in contents]
+    attempts(forward(box, arrived[number], TO))
+    assert files(box) == [("a.pdf", contents[number])]
+
+
 def test_a_file_of_no_valid_type_is_forwarded_as_bytes(box: Mailbox) -> None:
     arrived = stored_mail(box, one_file("application/pdf", "scan.pdf"))
     with firm_scope(box.firm):
