@@ -147,6 +147,15 @@ def test_counters_that_a_worker_folds_meanwhile_go_too(firm: Firm) -> None:
 
 
 @pytest.mark.req("J-01")
+def test_a_deletion_that_had_done_all_before_its_attempt_was_lost_is_over(firm: Firm) -> None:
+    delete_firm(firm, "closed")
+    held = take_one()
+    deleter = Deleter(held.job_id, held.firm_id, held.lease_token)
+    while not deletion_steps.firm_step(firm.pk, deleter).is_over:
+        pass
+    assert deletion_steps.firm_step(firm.pk, deleter) == Step(is_over=True)
+
+
 def test_a_users_jobs_go_with_the_user(firm: Firm, other_firm: Firm) -> None:
     user, other = UserFactory(username="a@x.example"), UserFactory(username="b@x.example")
     mine = [JobQueueFactory(firm=one, user=user, status="completed") for one in (firm, other_firm)]
