@@ -36,6 +36,15 @@ def test_the_waiting_job_gets_the_new_contents_and_keeps_its_place_and_time(firm
     assert after.ready
 
 
+def test_a_job_beside_it_that_may_replace_nothing_replaces_nothing(firm: Any) -> None:
+    put(firm, "kept")
+    plain = EnqueueSpec("test.work", {"name": "new"}, idempotency_key="key")
+    other = {"idempotency_key": "other", "on_conflict": "replace"}
+    results = enqueue_many([plain, EnqueueSpec("test.work", **other)], firm=firm)
+    assert [(one.created, one.replaced) for one in results] == [(False, False), (True, False)]
+    assert row(results[0].job_id).payload["name"] == "kept"
+
+
 @pytest.mark.usefixtures("stopped_clock")
 def test_a_debounced_job_runs_when_it_was_quiet_but_never_later_than_allowed(firm: Any) -> None:
     options = {"on_conflict": "debounce", "delay": 60, "max_wait": timedelta(seconds=100)}
