@@ -41,7 +41,8 @@ _complete: set[tuple[str, str]] = set()
 def _is_behind() -> bool:
     """Say whether migrations are to be applied; anybody may ask, so the graph is built seldom."""
     applied = set(MigrationRecorder(connection).applied_migrations())
-    if applied == _complete:
+    # An empty database has none, as this process has before it found any.
+    if applied and applied == _complete:
         return False
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):

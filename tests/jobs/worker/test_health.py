@@ -92,6 +92,15 @@ def test_the_web_process_waits_for_migrations() -> None:
 
 
 @pytest.mark.django_db
+def test_the_web_process_waits_for_the_migrations_of_an_empty_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("config.health._complete", set())
+    MigrationRecorder(connection).flush()
+    assert get("/readyz") == (503, {"status": "unready", "reason": "migrations pending"})
+
+
+@pytest.mark.django_db
 def test_a_process_that_was_ready_builds_no_graph_of_migrations_to_say_so_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
