@@ -209,7 +209,7 @@ def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueR
     if many and not database.in_atomic_block:
         results, groups = without_waiting(lambda: _store_while_validating(specs))
     else:
-        jobs = new_jobs(specs) if len(specs) > 1 else [new_job(specs[0][1], specs[0][0])]
+        jobs = [new_job(specs[0][1], specs[0][0])] if len(specs) == 1 else new_jobs(specs)
         stored, replacing = insert_or_replace(jobs, database=database)
         results = [
             result_of(job, job_id, replacing) for job, job_id in zip(jobs, stored, strict=True)

@@ -185,6 +185,14 @@ def test_a_schedule_of_every_firm_reaches_the_active_ones(
     }
 
 
+def test_a_schedule_of_every_firm_runs_while_none_is_active(firm: Firm, system_firm: Firm) -> None:
+    Firm.objects.filter(pk=firm.pk).update(active=False)
+    row = schedule(system_firm, target=ScheduleTarget.EVERY_FIRM)
+    (result,) = tick_at(START + MINUTE)
+    assert (result.jobs, result.error, now(row).last_error) == (0, "", "")
+    assert now(row).last_run_at is not None
+
+
 def test_a_group_is_reached_member_by_member(
     firm: Firm,
     other_firm: Firm,
