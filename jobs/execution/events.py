@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any, get_args
 
 from jobs.engine import breakers
@@ -139,10 +141,20 @@ def _notify(subscriber: Subscriber, event: Event, fields: Mapping[str, Any]) -> 
     except Exception as error:  # noqa: BLE001 - it must not take the worker down
         failed = {
             "to": event.value,
-            "subscriber": qualified_name(subscriber),
+            "subscriber": name_of(subscriber),
             "error_class": class_path(error),
         }
         telemetry.log(Event.SUBSCRIBER_FAILED.value, failed, problem=True)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name of a hook or a subscriber.
+
+    Its `repr` is not used: it shows the arguments of a partial, which may be secrets.
+    """
+    while isinstance(function := inspect.unwrap(function), partial):
+        function = function.func
+    return qualified_name(function if hasattr(function, "__qualname__") else type(function))
 
 
 def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> FinishedAttempts:

@@ -18,8 +18,7 @@ from django.utils.module_loading import import_string
 from jobs.conf import attempt_hooks
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import DeadLettered, Failure, Outcome, Retry, class_path
-from jobs.execution.events import OUTCOMES, Event, emit
-from jobs.registry.declaration import qualified_name
+from jobs.execution.events import OUTCOMES, Event, emit, name_of
 
 
 @dataclass
@@ -104,6 +103,6 @@ def _tell(hook: Hook, error: Exception) -> None:
     emit(
         Event.SUBSCRIBER_FAILED,
         to="attempt",
-        subscriber=qualified_name(hook),
+        subscriber=name_of(hook),
         error_class=class_path(error),
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -47,3 +49,30 @@ def test_a_subscriber_that_fails_stops_nobody(lines: list[tuple[str, Mapping[str
         "test_a_subscriber_that_fails_stops_nobody.<locals>.fail"
     )
     assert failed == {"to": "worker.started", "error_class": "RuntimeError"}
+
+
+@dataclass
+class Webhook:
+    """A subscriber that holds a secret."""
+
+    url: str
+
+    def __call__(self, fields: object) -> None:
+        """Fail."""
+        post(self.url, fields)
+
+
+def post(url: str, fields: object) -> None:
+    raise RuntimeError("told to fail")
+
+
+@pytest.mark.parametrize(
+    ("subscriber", "name"),
+    [(partial(post, "example.com/a1b2"), "post"), (Webhook("example.com/a1b2"), "Webhook")],
+)
+def test_the_line_of_a_failed_subscriber_tells_nothing_of_its_arguments(
+    lines: list[tuple[str, Mapping[str, Any]]], subscriber: Callable[..., None], name: str
+) -> None:
+    subscribe(Event.WORKER_STARTED, subscriber)
+    emit(Event.WORKER_STARTED, worker_id="w")
+    assert lines[1][1]["subscriber"] == f"{__name__}.{name}"
