@@ -139,7 +139,7 @@ def enqueue_many(
         return []
     firm_id = firm_in_scope(firm)
     try:
-        return enqueue_for_firms([(firm_id, spec) for spec in specs])
+        return enqueue_for_firms([(firm_id, spec) for spec in specs], named=len(specs) > 1)
     except (AttributeError, TypeError):
         refuse_other_than_specs(specs)
         raise
@@ -199,8 +199,13 @@ def correlated(spec: EnqueueSpec, correlation_id: str) -> EnqueueSpec:
     return replace(spec, correlation_id=correlation_id)
 
 
-def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueResult]:
-    """Store jobs of several firms, given by id; otherwise as `enqueue_many`."""
+def enqueue_for_firms(
+    specs: Sequence[tuple[int, EnqueueSpec]], *, named: bool = False
+) -> list[EnqueueResult]:
+    """Store jobs of several firms, given by id; otherwise as `enqueue_many`.
+
+    With `named`, the faults of a refused job say which of the specs it is.
+    """
     # The proxy `connection` would look up the connection again at each attribute.
     database = transaction.get_connection()
     if len(specs) > 1:
@@ -209,7 +214,7 @@ def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueR
     if many and not database.in_atomic_block:
         results, groups = without_waiting(lambda: _store_while_validating(specs))
     else:
-        jobs = [new_job(specs[0][1], specs[0][0])] if len(specs) == 1 else new_jobs(specs)
+        jobs = new_jobs(specs) if named else [new_job(spec, firm_id) for firm_id, spec in specs]
         stored, replacing = insert_or_replace(jobs, database=database)
         results = [
             result_of(job, job_id, replacing) for job, job_id in zip(jobs, stored, strict=True)

@@ -167,6 +167,21 @@ def test_run_now_leaves_the_slots_as_they_are(firm: Firm) -> None:
     ]
 
 
+def test_a_refused_run_names_the_field_of_the_schedules_payload(
+    firm: Firm, other_firm: Firm, system_firm: Firm, mail_type: None
+) -> None:
+    row = schedule(
+        system_firm,
+        job_type="test.post",
+        payload={"box": "1"},
+        target=ScheduleTarget.EVERY_FIRM,
+    )
+    with all_firms("test"):
+        Schedule.objects.filter(pk=row.pk).update(payload={})
+    with pytest.raises(WrongState, match=r"refused: box: "):
+        run_now(row)
+
+
 def test_run_now_says_why_it_leads_to_nothing(firm: Firm, mail_type: None) -> None:
     row = schedule(firm, job_type="test.post", payload={"box": "1"})
     with all_firms("test"):
