@@ -43,6 +43,9 @@ _IDEMPOTENCY_KEY = OpenApiParameter(
     "409.",
 )
 
+# That of the examples.
+CORRELATION_ID = "0190b5a4-7c1e-7d3a-9f42-5b8e6c0a1d27"
+
 # Code and description of a refusal.
 _Meaning = tuple[str, str]
 
@@ -201,11 +204,14 @@ def page_of(row: type[serializers.Serializer[Any]]) -> type[serializers.Serializ
 def _refusal(status: HTTPStatus, code: str, meaning: str) -> OpenApiResponse:
     fault = Fault("colour", "unknown_field", "This parameter or field is not known here.")
     faults = [fault] if status == HTTPStatus.BAD_REQUEST else []
+    body = problem(status, code, meaning, faults)
+    # Not that of the process's first request, in which the views are imported.
+    body["correlation_id"] = CORRELATION_ID
     example = OpenApiExample(
         status.phrase,
         response_only=True,
         status_codes=[str(status.value)],
         media_type=PROBLEM_TYPE,
-        value=problem(status, code, meaning, faults),
+        value=body,
     )
     return OpenApiResponse(ProblemSerializer, description=meaning, examples=[example])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from django.core.management import call_command
 from django.test import Client
 from drf_spectacular.generators import SchemaGenerator
 
+from interfaces.api import schema as api_schema
 from interfaces.api import schema_view
+from interfaces.correlation import correlation
 from jobs.api.urls import urlpatterns as of_jobs
 from mail.api.urls import urlpatterns as of_mail
 
@@ -121,6 +124,14 @@ def test_the_schema_is_made_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch
         answer = Client().get("/api/v1/schema/", {"format": "json", **query})
         assert answer.json() == {"openapi": "3.0.3"}
     assert len(made) == 1
+
+
+def test_the_examples_hold_nothing_of_the_request_in_which_they_are_made() -> None:
+    # The first request of a process imports the views.
+    with correlation("by a stranger"):
+        refusal = api_schema._refusal(HTTPStatus.CONFLICT, "wrong_state", "It is too late.")
+    (example,) = refusal.examples
+    assert example.value["correlation_id"] == api_schema.CORRELATION_ID
 
 
 @pytest.mark.django_db
