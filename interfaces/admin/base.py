@@ -97,6 +97,9 @@ class StrictListAdmin(ModelAdmin):
             found: ChangeList = super().get_changelist_instance(request)
         except IncorrectLookupParameters as error:
             raise ParameterRefused(PAGE_VAR, "There is no such page.") from error
+        for declared in found.filter_specs:
+            # Unfold's form keeps what no filter uses, but other filters find other pages.
+            declared.used_parameters.setdefault(PAGE_VAR, None)
         return found
 
     def get_search_results(

@@ -99,6 +99,14 @@ def test_a_filter_is_named_by_its_title(staff: Client) -> None:
     assert labels == [label for label in labels if not label.strip().startswith("By ")]
 
 
+def test_filters_are_applied_from_the_first_page_on(staff: Client) -> None:
+    address = reverse("admin:jobs_jobqueue_changelist")
+    page = staff.get(address, {"p": "1", "q": "type:noop"}).content.decode()
+    form = page.partition('id="filter-form"')[2].partition("</form>")[0]
+    assert '<input type="hidden" name="q" value="type:noop">' in form
+    assert 'name="p"' not in form
+
+
 def test_a_right_and_a_wrong_guess_at_what_is_hidden_are_answered_alike(
     member: Client, operator: Client, acme: FirmRows
 ) -> None:
