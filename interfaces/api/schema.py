@@ -43,8 +43,7 @@ _IDEMPOTENCY_KEY = OpenApiParameter(
     "409.",
 )
 
-# That of the examples.
-CORRELATION_ID = "0190b5a4-7c1e-7d3a-9f42-5b8e6c0a1d27"
+EXAMPLE_CORRELATION_ID = "0190b5a4-7c1e-7d3a-9f42-5b8e6c0a1d27"
 
 # Code and description of a refusal.
 _Meaning = tuple[str, str]
@@ -206,7 +205,7 @@ def _refusal(status: HTTPStatus, code: str, meaning: str) -> OpenApiResponse:
     faults = [fault] if status == HTTPStatus.BAD_REQUEST else []
     body = problem(status, code, meaning, faults)
     # Not that of the process's first request, in which the views are imported.
-    body["correlation_id"] = CORRELATION_ID
+    body["correlation_id"] = EXAMPLE_CORRELATION_ID
     example = OpenApiExample(
         status.phrase,
         response_only=True,

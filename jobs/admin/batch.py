@@ -45,7 +45,7 @@ def _failed_jobs(row: Batch) -> SafeString | str:
 class BatchAdmin(TenantAdmin):
     """Jobs that were enqueued as one, the latest first."""
 
-    list_display = ("title", "state_now", "progress", "firm", "made", "settled", "finished")
+    list_display = ("title", "state_now", "progress", "firm", "created", "settled", "finished")
     list_filter = (FirmFilter,)
     list_select_related = ("firm",)
     ordering = ("-id",)
@@ -58,7 +58,7 @@ class BatchAdmin(TenantAdmin):
     state_now = column("State", lambda row: (_state(row), _state(row)), label=LABELS)
     shown_state = column("State", _state)
     progress = column("Progress", lambda row: progress_in_words(progress_of(row)))
-    made = age_column("Created", "created_at")
+    created = age_column("Created", "created_at")
     settled = age_column("All settled", "settled_at")
     finished = age_column("Completed", "completed_at")
     shown_failed = column("Failed jobs", _failed_jobs)

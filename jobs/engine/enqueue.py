@@ -17,7 +17,7 @@ from jobs.engine.current_job import current_job
 from jobs.engine.insert import DispatchGroup, dispatch, dispatch_groups, insert_keyless
 from jobs.engine.job_arguments import look_up_named_users
 from jobs.engine.job_wait import read_job, wait_until_settled, wait_until_settled_async
-from jobs.engine.new_job import EnqueueSpec, NewJob, new_job, new_jobs
+from jobs.engine.new_job import EnqueueSpec, NewJob, new_jobs
 from jobs.engine.owner import firm_id_of, only_firm_id
 from jobs.engine.replace import insert_or_replace
 from jobs.engine.transactions import without_waiting
@@ -212,9 +212,9 @@ def enqueue_for_firms(
         look_up_named_users(spec for _, spec in specs)
     many = len(specs) > BATCH and dialects.current().has_pipelines
     if many and not database.in_atomic_block:
-        results, groups = without_waiting(lambda: _store_while_validating(specs))
+        results, groups = without_waiting(lambda: _store_while_validating(specs, named=named))
     else:
-        jobs = new_jobs(specs) if named else [new_job(spec, firm_id) for firm_id, spec in specs]
+        jobs = new_jobs(specs, named=named)
         stored, replacing = insert_or_replace(jobs, database=database)
         results = [
             result_of(job, job_id, replacing) for job, job_id in zip(jobs, stored, strict=True)
@@ -225,7 +225,7 @@ def enqueue_for_firms(
 
 
 def _store_while_validating(
-    specs: Sequence[tuple[int, EnqueueSpec]],
+    specs: Sequence[tuple[int, EnqueueSpec]], *, named: bool
 ) -> tuple[list[EnqueueResult], set[DispatchGroup]]:
     """Validate each batch while the database stores the one before.
 
@@ -237,7 +237,7 @@ def _store_while_validating(
     keyed: dict[int, NewJob] = {}
     for start in range(0, len(specs), BATCH):
         # The types' functions run here, where they see only what the caller may see.
-        batch = new_jobs(specs[start : start + BATCH], first=start)
+        batch = new_jobs(specs[start : start + BATCH], first=start, named=named)
         keyed |= {start + n: job for n, job in enumerate(batch) if job.idempotency_key is not None}
         if keyless := [job for job in batch if job.idempotency_key is None]:
             insert_keyless(keyless)

@@ -137,17 +137,20 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     return job
 
 
-def new_jobs(specs: Iterable[tuple[int, EnqueueSpec]], *, first: int = 0) -> list[NewJob]:
+def new_jobs(
+    specs: Iterable[tuple[int, EnqueueSpec]], *, first: int = 0, named: bool = True
+) -> list[NewJob]:
     """Validate many jobs, each with its firm; `first` is the place of the first in the caller's list.
 
     Raises:
-        PayloadInvalid: one is refused; its faults say which.
+        PayloadInvalid: one is refused; its faults say which, unless the caller has no list (`named`).
     """
     jobs: list[NewJob] = []
     try:
         jobs.extend(new_job(spec, firm_id) for firm_id, spec in specs)
     except PayloadInvalid as error:
-        _add_place(error, f"jobs.{first + len(jobs)}")
+        if named:
+            _add_place(error, f"jobs.{first + len(jobs)}")
         raise
     return jobs
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 from jobs.engine.clock import database_now
-from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.insert import dispatch_after_commit
 from jobs.engine.job_arguments import moment_faults, number_faults
 from jobs.engine.job_wait import read_job
@@ -16,14 +14,14 @@ from jobs.engine.redaction import canonical_json
 from jobs.engine.requeue import requeue_pending
 from jobs.errors import EditInvalid, Fault, WrongState
 from jobs.models import JobQueue
-from jobs.operations.operation import By, audit, get_for_update, operation
+from jobs.operations.operation import By, JobGiven, audit, get_for_update, operation
 from jobs.operations.payloads import edited_columns, payload_difference
 from jobs.states import Priority, Status
 
 
 @operation
 def edit(
-    job: JobQueue | EnqueueResult | UUID | str,
+    job: JobGiven,
     *,
     priority: int | None = None,
     scheduled_at: datetime | None = None,

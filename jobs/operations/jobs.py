@@ -1,4 +1,4 @@
-"""Operations on a job, given as a row, by its id or as its enqueue returned it: retry, cancel; why it waits."""
+"""Operations on a job: retry, cancel; and why it waits."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from jobs.engine import dialects
 from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
-from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.job_wait import read_job
 from jobs.engine.requeue import Restart
 from jobs.engine.transactions import reading
 from jobs.errors import WrongState
 from jobs.models import JobQueue
 from jobs.operations.dead_letters import close_as_reprocessed, requeue
-from jobs.operations.operation import By, audit, get_for_update, get_row, operation
+from jobs.operations.operation import By, JobGiven, audit, get_for_update, get_row, operation
 from jobs.queries import why_waiting as waiting
 from jobs.queries.why_waiting import WaitReason
 from jobs.states import IN_FLIGHT, Status
@@ -23,7 +22,7 @@ from jobs.states import IN_FLIGHT, Status
 CANCELED_MESSAGE = "canceled by request"
 
 
-def why_waiting(job: JobQueue | EnqueueResult | UUID | str) -> list[WaitReason]:
+def why_waiting(job: JobGiven) -> list[WaitReason]:
     """Return what keeps a pending job from running, in the order an operator would check it.
 
     Empty for any other status, and for a job that a worker will claim when it is free.
@@ -36,9 +35,7 @@ def why_waiting(job: JobQueue | EnqueueResult | UUID | str) -> list[WaitReason]:
 
 
 @operation
-def retry(
-    job: JobQueue | EnqueueResult | UUID | str, *, by: By = None, reason: str = ""
-) -> JobQueue:
+def retry(job: JobGiven, *, by: By = None, reason: str = "") -> JobQueue:
     """Put a dead-lettered, failed or canceled job back to pending, its attempts at zero.
 
     An open dead letter of the job closes as reprocessed. Returns the job after the operation.
@@ -62,9 +59,7 @@ def retry(
 
 
 @operation
-def cancel(
-    job: JobQueue | EnqueueResult | UUID | str, *, by: By = None, reason: str = ""
-) -> JobQueue:
+def cancel(job: JobGiven, *, by: By = None, reason: str = "") -> JobQueue:
     """Cancel a pending job at once; ask a running one to stop at its next checkpoint.
 
     Returns the job after the operation: `canceled`, or running with `cancel_requested_at` set.

@@ -39,6 +39,8 @@ from tenants.scope import current_scope
 from tenants.users import is_stored, is_user
 
 By = Actor | AbstractBaseUser | None
+# What names a job: its row, its id, or what its enqueue returned.
+JobGiven = JobQueue | EnqueueResult | UUID | str
 P = ParamSpec("P")
 T = TypeVar("T")
 M = TypeVar("M", bound=models.Model)

@@ -22,7 +22,7 @@ class DecisionAdmin(ContentAdmin):
     """Decisions about messages, with their source and reasons."""
 
     empty_text = "No message was judged yet."
-    list_display = ("about", "verdict", "certainty", "source", "account", "firm", "made")
+    list_display = ("about", "verdict", "certainty", "source", "account", "firm", "created")
     list_select_related = ("firm", "account", "message")
     list_filter = (CategoryFilter, SourceFilter, FirmFilter, CreatedFilter)
     search_fields = ("message__subject",)
@@ -40,7 +40,7 @@ class DecisionAdmin(ContentAdmin):
         "created_at",
     )
     readonly_fields = ("on", "certainty", "reasoning", "why", "job")
-    made = age_column("Created", "created_at")
+    created = age_column("Created", "created_at")
     verdict = column(
         "Category", lambda row: (row.category, row.get_category_display()), label=CATEGORY_LABELS
     )

@@ -40,7 +40,7 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
     """Attachments that are read, the newest first."""
 
     empty_text = "No attachment was read yet."
-    list_display = ("name", "state", "why", "scanned", "account", "firm", "made")
+    list_display = ("name", "state", "why", "scanned", "account", "firm", "created")
     list_select_related = ("firm", "account", "attachment")
     list_filter = (DocumentStatusFilter, FirmFilter, CreatedFilter)
     ordering = ("-id",)
@@ -51,7 +51,7 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
     readonly_fields = (
         "name", "on", "why", "scanned", "found", "declared_type", "hash", "body", "job",
     )  # fmt: skip
-    made = age_column("Created", "created_at")
+    created = age_column("Created", "created_at")
     declared_type = column("Declared type", lambda row: row.attachment.mime_type or "-")
     scanned = column("Malware scan", lambda row: row.get_scan_display())
     why = column("Why not read", lambda row: why_not_read(row)[1] or "-")

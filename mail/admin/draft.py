@@ -92,7 +92,7 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
             ),
         ),
     )
-    list_display = ("line", "state", "origin", "source", "account", "firm", "made")
+    list_display = ("line", "state", "origin", "source", "account", "firm", "created")
     list_select_related = ("firm", "account")
     list_filter = (DraftStatusFilter, DraftSourceFilter, FirmFilter, CreatedFilter)
     ordering = ("-id",)
@@ -105,7 +105,7 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
     changed = column(
         "Edited in Gmail", lambda draft: "By the person" if draft.edited else "Not yet"
     )
-    made = age_column("Created", "created_at")
+    created = age_column("Created", "created_at")
     state = status_column(DRAFT_STATUS_LABELS)
     body = column("Text", lambda row: _block(row, row.text))
     asked = column(

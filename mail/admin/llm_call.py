@@ -19,7 +19,7 @@ class LLMCallAdmin(MailAdmin):
     empty_text = "No language model was asked yet: LLM_PROVIDER says which one is."
     list_display = (
         "call_type", "model", "prompt_tokens", "completion_tokens", "cost", "latency_ms", "error",
-        "account", "firm", "made",
+        "account", "firm", "created",
     )  # fmt: skip
     list_select_related = ("firm", "account")
     list_filter = (CallTypeFilter, FirmFilter)
@@ -31,4 +31,4 @@ class LLMCallAdmin(MailAdmin):
     readonly_fields = ("cost", "job")
     cost = column("Cost", lambda call: f"${call.cost_microdollars / 1_000_000:.4f}")
     job = column("Job", lambda call: job_link(call.job_id))
-    made = age_column("Created", "created_at")
+    created = age_column("Created", "created_at")

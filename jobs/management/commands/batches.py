@@ -17,17 +17,7 @@ _COUNTS = ("pending", "completed", "failed", "canceled")
 _list = BATCHES.list(
     "List batches, the latest first, with how many of their jobs are in each state.",
     columns=lambda: columns_of(
-        *(
-            "Batch",
-            "Name",
-            "State",
-            "Pending",
-            "Completed",
-            "Failed",
-            "Canceled",
-            "Firm",
-            "Created",
-        ),
+        *("Batch", "Name", "State", *map(str.capitalize, _COUNTS), "Firm", "Created"),
     ),
     cells=lambda row, now: [
         row.pk,

@@ -15,6 +15,7 @@ from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy
 
 from jobs import registry
+from jobs.engine.enqueue import enqueue_for_firms
 from jobs.errors import (
     ArgumentsInvalid,
     EditInvalid,
@@ -123,9 +124,19 @@ def test_of_many_jobs_the_refused_one_is_named(firm: Firm, store: Any) -> None:
     assert rows(JobQueue) == []
 
 
+# Only outside a transaction are many jobs stored batch by batch.
+@pytest.mark.django_db(transaction=True)
 def test_of_very_many_jobs_the_refused_one_is_named(firm: Firm) -> None:
     with pytest.raises(PayloadInvalid, match=r"^noop refused: jobs\.600\.nme: Extra inputs "):
         enqueue_many([*[GOOD] * 600, EnqueueSpec("noop", {"nme": "Ada"})], firm=firm)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("good", [1, 600])
+def test_jobs_that_are_no_list_of_the_caller_have_no_place(firm: Firm, good: int) -> None:
+    specs = [*[GOOD] * good, EnqueueSpec("noop", {"nme": "Ada"})]
+    with pytest.raises(PayloadInvalid, match=r"^noop refused: nme: Extra inputs "):
+        enqueue_for_firms([(firm.pk, spec) for spec in specs])
 
 
 @pytest.mark.parametrize("event", ["on_failed", "on_settled", "on_completed"])
