@@ -16,7 +16,7 @@ from jobs.admin.base import age_column
 from mail.admin.base import MailAdmin, job_link, json_block, status_column
 from mail.admin.operation import MailOperation, NewRow
 from mail.models import MAX_ADDRESS_LENGTH, DataRequest, RequestKind, RequestStatus
-from mail.services.exports.requests import open_zip, request_data, zip_name
+from mail.services.exports.requests import request_data, stream_zip, zip_name
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 from tenants.admin.firm_choice import SingleFirmForm
@@ -71,7 +71,7 @@ DOWNLOAD = MailOperation(
     form=OperationForm,
     effect="The zip contains mail. The audit log records that you downloaded it.",
     obstacle=_why_no_zip,
-    perform=open_zip,
+    perform=stream_zip,
     report=str,
 )
 

@@ -22,7 +22,7 @@ from jobs.queries.serializers.fields import TimestampField
 from mail.api.base import FirmRowSerializer, MailView
 from mail.api.serializers import MAX_REASON_LENGTH
 from mail.models import MAX_ADDRESS_LENGTH, DataRequest, RequestKind, RequestStatus
-from mail.services.exports.requests import open_zip, request_data, zip_name
+from mail.services.exports.requests import request_data, stream_zip, zip_name
 from tenants.models import Role
 
 ZIP_TYPE = "application/zip"
@@ -124,7 +124,7 @@ class DataRequests(MailView):
     def download(self, _: Request, **__: UUID) -> Any:
         """Return the zip."""
         row = self.get_object(Role.ADMIN)
-        pieces = open_zip(row, by=self.actor)
+        pieces = stream_zip(row, by=self.actor)
         named = content_disposition_header(as_attachment=True, filename=zip_name(row)) or ""
         return StreamingHttpResponse(
             pieces, content_type=ZIP_TYPE, headers={"Content-Disposition": named}

@@ -176,7 +176,7 @@ def fail_request(firm_id: int, request_id: UUID) -> None:
         )
 
 
-def open_zip(request: DataRequest, *, by: Actor) -> Iterator[bytes]:
+def stream_zip(request: DataRequest, *, by: Actor) -> Iterator[bytes]:
     """Return the pieces of the export's zip; the audit log records who took it.
 
     They are made as they are asked for: do that outside transactions.

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobs import testing
 from mail.models import DataRequest, RequestKind
-from mail.services.exports.requests import open_zip, request_data
+from mail.services.exports.requests import request_data, stream_zip
 from tenants.audit import SERVICE
 from tenants.models import Firm
 from tenants.scope import all_firms
@@ -39,7 +39,7 @@ def again(request: DataRequest) -> DataRequest:
 
 def taken(request: DataRequest) -> io.BytesIO:
     """Return an export's zip, taken as a download does."""
-    return io.BytesIO(b"".join(open_zip(again(request), by=SERVICE)))
+    return io.BytesIO(b"".join(stream_zip(again(request), by=SERVICE)))
 
 
 def zip_of(request: DataRequest) -> dict[str, bytes]:

@@ -32,7 +32,7 @@ from mail.models import (
 from mail.services.exports import erase, subjects
 from mail.services.exports.erase import Step, erase_step
 from mail.services.exports.requests import request_data
-from mail.services.exports.subjects import checked_address
+from mail.services.exports.subjects import checked_address, pattern_of
 from mail.services.exports.write import JobLease
 from mail.services.mailboxes import connect_account
 from mail.services.mailboxes.connect_account import disconnect_account, erase_mail
@@ -164,6 +164,16 @@ def test_the_case_of_other_letters_than_ascii_makes_no_difference(mailbox: Mailb
     request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, "élodie@société.example")
     assert again(request).status == RequestStatus.DONE
     assert mentions("lodie@soci", CANARY) == []
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite uses Python's cases")
+def test_the_case_makes_no_difference_to_a_database_that_knows_that_of_ascii_alone(
+    firm: Firm,
+) -> None:
+    question = """SELECT 'Ask ÉLODIE@SOCIÉTÉ.example' COLLATE "C" ~* %s"""
+    with connection.cursor() as cursor:
+        cursor.execute(question, [pattern_of("élodie@société.example").pattern])
+        assert cursor.fetchone() == (True,)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from mail.models import (
 )
 from mail.services.exports import write
 from mail.services.exports.read import import_firm
-from mail.services.exports.requests import expire_exports, open_zip
+from mail.services.exports.requests import expire_exports, stream_zip
 from mail.services.exports.tables import (
     LEFT_OUT,
     columns_of,
@@ -294,7 +294,7 @@ def test_a_zip_expires(firm: Firm) -> None:
     assert stored(ExportPart) == []
     assert again(request).status == RequestStatus.EXPIRED
     with pytest.raises(WrongState):
-        open_zip(again(request), by=SERVICE)
+        stream_zip(again(request), by=SERVICE)
 
 
 def run_pending() -> None:
