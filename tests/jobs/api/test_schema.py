@@ -131,7 +131,7 @@ def test_the_examples_hold_nothing_of_the_request_in_which_they_are_made() -> No
     with correlation("by a stranger"):
         refusal = api_schema._refusal(HTTPStatus.CONFLICT, "wrong_state", "It is too late.")
     (example,) = refusal.examples
-    assert example.value["correlation_id"] == api_schema.CORRELATION_ID
+    assert example.value["correlation_id"] == api_schema.EXAMPLE_CORRELATION_ID
 
 
 @pytest.mark.django_db
