@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import smtplib
 from collections.abc import Callable, Sequence
 from email.utils import parseaddr
 from typing import Any, Final
-from uuid import UUID
 
 from django.conf import settings
 from django.core import signing
@@ -25,7 +25,8 @@ TO_ALL = "all recipients"
 MAX_STEP_NAME = 200
 
 NOTICE_HEADER: Final = "X-Mailroom-Notice"
-# Signed, so that a stranger cannot invent a header that hides a message from Mailroom.
+# Signed for one subject and text, so that a stranger can neither invent nor copy a header that hides
+# a message from Mailroom.
 _SIGNER = signing.Signer(salt="mail.notice", sep=":")
 
 
@@ -54,7 +55,7 @@ def send_email(
     domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2]
     named = {"Message-ID": f"<{ctx.job_id}@{domain}>", "Auto-Submitted": "auto-generated"}
     if is_notice:
-        named[NOTICE_HEADER] = notice_mark(ctx.job_id)
+        named[NOTICE_HEADER] = notice_mark(subject, body)
 
     def send(addresses: Sequence[str]) -> list[str]:
         message = EmailMessage(subject=subject, body=body, to=list(addresses), headers=named)
@@ -124,15 +125,20 @@ def _refusal(what: str, code: int) -> Fatal | Retryable:
     return error(f"the mail server refused {what} ({code})")
 
 
-def notice_mark(notice_id: UUID) -> str:
-    """Return the value of the header."""
-    return _SIGNER.sign(notice_id.hex)
+def notice_mark(subject: str, body: str) -> str:
+    """Return the header's value for a notice of this subject and text."""
+    return _SIGNER.sign(_digest(subject, body))
 
 
-def is_notice_mark(value: str) -> bool:
-    """Say whether the service signed this value of the header."""
+def is_notice_mark(value: str, subject: str, body: str) -> bool:
+    """Say whether the service signed this value for this subject and text."""
     try:
-        _SIGNER.unsign(value.strip())
+        return _SIGNER.unsign(value.strip()) == _digest(subject, body)
     except signing.BadSignature:
         return False
-    return True
+
+
+def _digest(subject: str, body: str) -> str:
+    # Mail servers may fold lines anew, so white space does not count.
+    read = "\n".join("".join(text.split()) for text in (subject, body))
+    return hashlib.sha256(read.encode(errors="replace")).hexdigest()

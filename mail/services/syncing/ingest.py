@@ -28,8 +28,7 @@ from mail.services.rules.unseen import act_on_late
 from mail.services.syncing.mirror import cursor_of
 from mail.services.syncing.store_messages import Fetched, StoredMessage, store_messages
 from mail.text.parse import parse_message
-from mail.text.parsed import Headers
-from mail.text.parts import raw_headers
+from mail.text.parsed import ParsedMail
 from tenants.scope import firm_scope
 
 # How often a message's labels are read again because a sync moved the cursor meanwhile.
@@ -65,10 +64,11 @@ def ingest_message(
         with firm_scope(account.firm_id):
             cursor = cursor_of(account)
         resource = gmail.get_message(gmail_message_id)
-        reason = _no_mail(resource)
-        if reason:
-            return {"skipped": True, "reason": reason}
+        if _is_draft(resource):
+            return {"skipped": True, "reason": "The message is a draft"}
         fetched = _parsed(gmail, resource)
+        if is_own_notice(fetched.mail):
+            return {"skipped": True, "reason": "The message is Mailroom's own notice"}
         for _ in range(MOST_READINGS):
             with firm_scope(account.firm_id):
                 now = cursor_of(account, lock=True)
@@ -127,7 +127,7 @@ def _read_page(gmail: GmailClient, gmail_message_ids: Sequence[str]) -> Page:
                 page.error = answer
             elif isinstance(answer, GmailError):
                 page.apart.append(gmail_message_id)
-            elif _no_mail(answer):
+            elif _is_draft(answer):
                 page.skipped += 1
             else:
                 _parse_into(page, gmail, answer)
@@ -138,12 +138,17 @@ def _read_page(gmail: GmailClient, gmail_message_ids: Sequence[str]) -> Page:
 
 def _parse_into(page: Page, gmail: GmailClient, resource: GmailMessage) -> None:
     try:
-        page.fetched.append(_parsed(gmail, resource))
+        fetched = _parsed(gmail, resource)
     except _ABOUT_THE_MAILBOX as error:
         page.error = error
     except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the others are stored
         logger.warning("mail.left_the_page", error_class=type(error).__name__)
         page.apart.append(resource["id"])
+    else:
+        if is_own_notice(fetched.mail):
+            page.skipped += 1
+        else:
+            page.fetched.append(fetched)
 
 
 def _store_page(account: MailAccount, gmail: GmailClient, page: Page, cursor: int | None) -> int:
@@ -216,16 +221,13 @@ def _parsed(gmail: GmailClient, resource: GmailMessage) -> Fetched:
     return Fetched(resource, parse_message(resource, fetch=fetch))
 
 
-def _no_mail(resource: GmailMessage) -> str:
-    """Return why the message is not to be stored, empty if it is."""
-    if "DRAFT" in resource.get("labelIds", []):
-        return "The message is a draft"
-    if is_own_notice(raw_headers(resource.get("payload", {}))):
-        return "The message is Mailroom's own notice"
-    return ""
+def _is_draft(resource: GmailMessage) -> bool:
+    return "DRAFT" in resource.get("labelIds", [])
 
 
-def is_own_notice(headers: Headers) -> bool:
+def is_own_notice(mail: ParsedMail) -> bool:
     """Say whether Mailroom wrote this e-mail, so that what it quotes and links to is not read."""
-    value = headers.get(NOTICE_HEADER)
-    return value is not None and is_notice_mark(value)
+    value = mail.headers.get(NOTICE_HEADER)
+    if value is None or mail.html is not None or mail.attachments:
+        return False
+    return is_notice_mark(value, mail.subject, mail.text)

@@ -39,7 +39,7 @@ def test_an_endpoint_gets_its_mail_at_its_address(firm: Firm) -> None:
     payload = {"endpoint_id": str(endpoint.pk), "event": "x", "subject": "S", "body": "B"}
     assert run_job("email_send", payload, firm=firm).status == "completed"
     assert [sent.to for sent in mail.outbox] == [["ops@example.org"]]
-    assert is_notice_mark(mail.outbox[0].extra_headers[NOTICE_HEADER])
+    assert is_notice_mark(mail.outbox[0].extra_headers[NOTICE_HEADER], "S", "B")
     (row,) = deliveries()
     assert (row.endpoint, row.event) == (endpoint, "x")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import smtplib
 import threading
 from datetime import timedelta
+from email import message_from_bytes, policy
 from typing import Any
 from uuid import UUID
 
@@ -290,9 +291,30 @@ def test_our_own_notice_is_never_read_as_mail(box: Mailbox) -> None:
     (asked,) = django_mail.outbox
     before = len(box.messages())
     box.receive(asked.message().as_bytes())
-    forged = asked.message()
-    forged.replace_header("X-Mailroom-Notice", "0123:forged")
-    box.receive(forged.as_bytes())
+    box.store_all()
+    assert len(box.messages()) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda copy: copy.replace_header("X-Mailroom-Notice", "0123:forged"),
+        lambda copy: copy.replace_header("Subject", "Your invoice"),
+        lambda copy: copy.set_payload(copy.get_payload() + "\nPay by Friday.\n"),
+        lambda copy: (copy.make_mixed(), copy.add_attachment("1,2", subtype="csv")),
+        lambda copy: copy.add_alternative("<p>Pay by Friday.</p>", subtype="html"),
+    ],
+    ids=["mark", "subject", "text", "file", "html"],
+)
+def test_the_mark_of_a_notice_hides_no_other_mail(box: Mailbox, change: Any) -> None:
+    person(box)
+    waiting(box)
+    drain()
+    (asked,) = django_mail.outbox
+    before = len(box.messages())
+    copy = message_from_bytes(asked.message().as_bytes(), policy=policy.default)
+    change(copy)
+    box.receive(copy.as_bytes())
     box.store_all()
     assert len(box.messages()) == before + 1
 

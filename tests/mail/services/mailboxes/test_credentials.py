@@ -142,7 +142,8 @@ def test_a_withdrawn_permission_holds_the_jobs_and_notifies_once(
         drain()
     assert [message.to for message in mail.outbox] == [[firm_admin]]
     assert connected.account.address in mail.outbox[0].body
-    assert is_notice_mark(mail.outbox[0].extra_headers[NOTICE_HEADER])
+    (notice,) = mail.outbox
+    assert is_notice_mark(notice.extra_headers[NOTICE_HEADER], notice.subject, notice.body)
     (delivery,) = stored(Delivery)
     assert (delivery.status, delivery.event, delivery.recipient) == (
         "delivered", "reauth", firm_admin,
