@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeVar
 
 from django.db import connection, models
+from django.db.models.base import ModelBase
 from uuid_utils.compat import uuid7
 
 from tenants.errors import MissingTenant, TenantMismatch
@@ -36,7 +38,47 @@ class TenantManager(models.Manager[M]):
         return super().bulk_create(rows, *args, **kwargs)
 
 
-class FirmOwned(models.Model):
+class BaseQuerySet(models.QuerySet[M]):
+    """Says that a scope is missing where row level security therefore hides a row."""
+
+    def get(self, *args: Any, **kwargs: Any) -> M:
+        """Return the one row.
+
+        Raises:
+            MissingTenant: no scope, and on PostgreSQL row level security therefore hides the row.
+        """
+        try:
+            return super().get(*args, **kwargs)
+        except self.model.DoesNotExist:
+            # On SQLite nothing hides rows, so this one is gone.
+            if connection.vendor == "postgresql":
+                require_scope(self.model.__name__)
+            raise
+
+
+BaseManager = models.Manager.from_queryset(BaseQuerySet)
+
+
+@cache
+def _base_manager_of(model: type[models.Model]) -> models.Manager[Any]:
+    manager: models.Manager[Any] = BaseManager()
+    manager.name, manager.model, manager.auto_created = "_base_manager", model, True
+    return manager
+
+
+class FirmOwnedBase(ModelBase):
+    """Gives each model the manager with which Django reads a row that it knows by its id.
+
+    That is a row to which a foreign key refers, or that `refresh_from_db` reads again. The option
+    `base_manager_name` would put the manager into the migrations of every model.
+    """
+
+    @property
+    def _base_manager(cls) -> models.Manager[Any]:  # noqa: N805 - the class is a metaclass
+        return _base_manager_of(cls)
+
+
+class FirmOwned(models.Model, metaclass=FirmOwnedBase):
     """A row that belongs to one firm."""
 
     firm = models.ForeignKey(
@@ -61,20 +103,6 @@ class FirmOwned(models.Model):
         """
         require_scope(type(self).__name__)
         return super().delete(*args, **kwargs)
-
-    def refresh_from_db(self, *args: Any, **kwargs: Any) -> None:
-        """Read the row again.
-
-        Raises:
-            MissingTenant: no scope, and on PostgreSQL row level security therefore hides the row.
-        """
-        try:
-            super().refresh_from_db(*args, **kwargs)
-        except type(self).DoesNotExist:
-            # On SQLite nothing hides rows, so this one is gone.
-            if connection.vendor == "postgresql":
-                require_scope(type(self).__name__)
-            raise
 
     def claim_for_scope(self) -> None:
         """Take the firm in scope when none is set, and refuse a firm out of scope.

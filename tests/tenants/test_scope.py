@@ -244,6 +244,31 @@ def test_a_row_that_cannot_be_read_again_without_a_scope_says_so(firm: Firm) -> 
             job.refresh_from_db()
 
 
+def test_a_related_row_that_cannot_be_read_without_a_scope_says_so(firm: Firm) -> None:
+    job_id = enqueue("noop", firm=firm).job_id
+    with firm_scope(firm):
+        JobStep.objects.create(job_id=job_id, name="a", result=None)
+        step = JobStep.objects.get()
+    if connection.vendor == "sqlite":
+        assert step.job.pk == job_id
+        return
+    with pytest.raises(MissingTenant, match=r"^JobQueue: No firm is in scope: use "):
+        _ = step.job
+    with firm_scope(firm):
+        assert step.job.pk == job_id
+
+
+@pytest.mark.parametrize("model", FIRM_OWNED, ids=lambda model: model._meta.label)
+def test_no_row_known_by_its_id_seems_gone_without_a_scope(model: type[models.Model]) -> None:
+    # Django's manager for foreign keys and for `refresh_from_db`.
+    rows = model._base_manager.all()
+    missing = model.DoesNotExist if connection.vendor == "sqlite" else MissingTenant
+    with pytest.raises(missing):
+        rows.get(pk=None)
+    with all_firms("the row itself is missing"), pytest.raises(model.DoesNotExist):
+        rows.get(pk=None)
+
+
 def test_a_row_is_not_deleted_without_a_scope(firm: Firm) -> None:
     job = enqueue("noop", firm=firm).job
     with pytest.raises(MissingTenant, match=r"^JobQueue: No firm is in scope: use "):
