@@ -65,12 +65,11 @@ class EnqueueError(JobError, code="enqueue_error"):
 class Fault:
     """One fault of a payload, or of another argument."""
 
-    field: str
+    field: str  # empty: a fault of the whole
     code: str
     message: str
 
     def __str__(self) -> str:
-        # A fault of the whole has no field.
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
@@ -156,14 +155,16 @@ def _check_wait(name: str, seconds: float | None) -> None:
     """Refuse a wait that cannot be added to a time.
 
     Raises:
-        TypeError: the wait cannot be compared with a number.
-        ValueError: the wait is not a number, or is longer than LONGEST_WAIT_SECONDS.
+        TypeError: the wait cannot be compared with a number, or is a boolean.
+        ValueError: the wait is NaN, or is longer than LONGEST_WAIT_SECONDS.
     """
+    no_number = TypeError(f"{name} must be a number of seconds, not {type(seconds).__name__}")
+    if isinstance(seconds, bool):
+        raise no_number
     try:
         is_short = seconds is None or seconds <= LONGEST_WAIT_SECONDS
     except TypeError:
-        kind = type(seconds).__name__
-        raise TypeError(f"{name} must be a number of seconds, not {kind}") from None
+        raise no_number from None
     except ArithmeticError:  # a Decimal NaN
         is_short = False
     if not is_short:
@@ -237,8 +238,7 @@ class TransactionLeftOpen(JobError, code="transaction_left_open"):
     """The handler ended with a transaction open on its connection; its writes were rolled back."""
 
 
-# In the order in which they decide: the first kind found in a group wins.
-_DECISIVE = (LeaseLost, Fatal, Cancel, Snooze, Retryable)
+_DECISIVE = (LeaseLost, Fatal, Cancel, Snooze, Retryable)  # the first found in a group decides
 
 
 def deciding(error: BaseException, *, lease_lost: bool = True) -> BaseException:

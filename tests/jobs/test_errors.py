@@ -102,7 +102,9 @@ def test_a_wait_is_a_number_the_database_can_add(seconds: float):
 
 
 @pytest.mark.req("J-10", "J-11")
-@pytest.mark.parametrize("wrong", ["5", timedelta(minutes=5), datetime(2030, 1, 1, tzinfo=UTC)])
+@pytest.mark.parametrize(
+    "wrong", ["5", True, False, timedelta(minutes=5), datetime(2030, 1, 1, tzinfo=UTC)]
+)
 def test_a_wait_that_is_no_number_is_refused_by_name(wrong: object):
     kind = type(wrong).__name__
     with pytest.raises(TypeError, match=f"^retry_after must be a number of seconds, not {kind}$"):
