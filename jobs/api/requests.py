@@ -114,8 +114,8 @@ class LinkBody(StrictSerializer):
     on_conflict = choice(
         OnConflict,
         "What happens to the job that already has the key, if it has not begun: `replace` gives "
-        "it this payload and these options, `debounce` also this time. By default it is left "
-        "unchanged.",
+        "it this payload and these options, `debounce` also this time, for which it needs `delay` "
+        "or `at`. By default it is left unchanged.",
     )
     max_wait = NumberField(
         required=False,

@@ -250,10 +250,14 @@ def _on_conflict(declared: JobType, spec: EnqueueSpec, key: str | None) -> OnCon
         message = "needs an idempotency key: without one there is no conflict"
         raise PayloadInvalid(declared.name, [Fault("on_conflict", "conflict", message)])
     try:
-        return OnConflict(spec.on_conflict or "")
+        chosen = OnConflict(spec.on_conflict or "")
     except ValueError as error:
         fault = Fault("on_conflict", "unknown_choice", "must be replace or debounce")
         raise PayloadInvalid(declared.name, [fault]) from error
+    if chosen is OnConflict.DEBOUNCE and spec.delay is None and spec.at is None:
+        message = "is required to debounce, unless at is given; 0 makes the job due at once"
+        raise PayloadInvalid(declared.name, [Fault("delay", "required", message)])
+    return chosen
 
 
 def _max_wait(declared: JobType, spec: EnqueueSpec) -> float:

@@ -167,6 +167,7 @@ def test_a_key_may_stand_for_a_period_and_its_job_be_replaced(developer: Api) ->
     assert developer.post("jobs/", body).json()["job_id"] == first.json()["job_id"]
 
     body = {"job_type": "noop", "idempotency_key": "order-18", "on_conflict": "debounce"}
+    assert fields(developer.post("jobs/", body)) == {"delay": "required"}
     waiting = developer.post("jobs/", {**body, "delay": 60})
     again = developer.post("jobs/", {**body, "delay": 900, "max_wait": 600, "priority": 0})
     assert (waiting.status_code, again.status_code) == (201, 200)

@@ -228,7 +228,8 @@ def test_a_chain_that_replaces_the_first_one_replaces_what_follows_it(
     firm: Firm, on_conflict: str
 ) -> None:
     def begin(*followers: str) -> EnqueueResult:
-        first = link("-".join(("a", *followers)), idempotency_key="k", on_conflict=on_conflict)
+        key = {"idempotency_key": "k", "on_conflict": on_conflict}
+        first = link("-".join(("a", *followers)), delay=0, **key)
         return enqueue_chain([first, *map(link, followers)], firm=firm)
 
     first = begin("b", "c")

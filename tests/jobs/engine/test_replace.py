@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -70,6 +70,14 @@ def test_without_a_limit_it_is_put_off_for_as_long_as_it_goes_on(firm: Any) -> N
     assert (row(first.job_id).scheduled_at - first.job.created_at).total_seconds() > 1000
 
 
+@pytest.mark.parametrize("now", [{"delay": 0}, {"at": datetime(2020, 1, 1, tzinfo=UTC)}])
+def test_a_debounced_job_is_due_at_once_if_the_call_says_so(firm: Any, now: Any) -> None:
+    first = put(firm, "first", on_conflict="debounce", delay=3600)
+    assert take() == []
+    put(firm, "again", on_conflict="debounce", **now)
+    assert [claim.job_id for claim in take()] == [first.job_id]
+
+
 @pytest.mark.parametrize(
     "outcome",
     [None, Retry(1, FAILURE), Snoozed(delay_seconds=1), Completed({}), Canceled("no")],
@@ -82,7 +90,7 @@ def test_what_has_begun_is_never_changed(firm: Any, outcome: Any, on_conflict: A
     if outcome is not None:
         finish(held, outcome)
     before = row(first.job_id)
-    again = put(firm, "again", on_conflict=on_conflict, unique_for=3600)
+    again = put(firm, "again", on_conflict=on_conflict, delay=0, unique_for=3600)
     assert (again.job_id, again.created, again.replaced) == (first.job_id, False, False)
     after = row(first.job_id)
     assert (after.payload, after.updated_at) == (before.payload, before.updated_at)
@@ -154,7 +162,9 @@ def test_a_job_is_not_claimed_while_it_is_replaced(firm: Any) -> None:
         ({"on_conflict": "merge"}, "on_conflict"),
         ({"idempotency_key": None}, "on_conflict"),
         ({"max_wait": 5}, "max_wait"),
-        ({"on_conflict": "debounce", "max_wait": 0}, "max_wait"),
+        ({"on_conflict": "debounce"}, "delay"),
+        ({"on_conflict": "debounce", "max_wait": 5}, "delay"),
+        ({"on_conflict": "debounce", "delay": 5, "max_wait": 0}, "max_wait"),
     ],
 )
 def test_an_impossible_request_is_refused(firm: Any, options: Any, field: str) -> None:

@@ -236,7 +236,7 @@ def test_seconds_are_a_number(firm: Firm) -> None:
 def test_a_span_is_a_timedelta_or_a_number(firm: Firm, name: str, wrong: Any) -> None:
     options: dict[str, Any] = {name: wrong}
     if name == "max_wait":
-        options |= {"on_conflict": "debounce", "idempotency_key": "key"}
+        options |= {"on_conflict": "debounce", "delay": 5, "idempotency_key": "key"}
     with pytest.raises(PayloadInvalid) as caught:
         enqueue("noop", firm=firm, **options)
     message = f"must be a timedelta or a number of seconds, not {type(wrong).__name__}"

@@ -347,7 +347,9 @@ def test_enqueue_stores_the_job_and_prints_its_row(run: Runner, firm: Firm) -> N
 
 @pytest.mark.req("J-07", "O-06")
 def test_enqueue_replaces_what_has_not_begun_and_says_so(run: Runner, firm: Firm) -> None:
-    arguments = ("noop", "--idempotency-key", "K", "--on-conflict", "debounce", "--delay", "60")
+    debounced = ("noop", "--idempotency-key", "K", "--on-conflict", "debounce")
+    assert "delay: is required to debounce" in run("jobs", "enqueue", *debounced).err
+    arguments = (*debounced, "--delay", "60")
     first = run("jobs", "enqueue", *arguments, "--unique-for", "3600", "--json")
     assert (first.json["created"], first.json["replaced"]) == (True, False)
     again = run("jobs", "enqueue", *arguments, "--max-wait", "30", "--json")
