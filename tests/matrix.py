@@ -26,6 +26,7 @@ TESTS = (
     "tests/jobs/testing",
     "tests/jobs/schedules",
     "tests/jobs/execution",
+    "tests/jobs/operations/notifications/test_emails.py",
     "tests/jobs/worker/test_supervisor.py",
     "tests/plans/test_claim.py",
     "tests/package",

@@ -9,8 +9,9 @@ from email.utils import parseaddr
 from typing import Any, Final
 
 from django.conf import settings
-from django.core import signing
-from django.core.mail import EmailMessage, get_connection
+from django.core import mail, signing
+from django.core.mail import EmailMessage
+from django.core.mail.backends.base import BaseEmailBackend
 
 from jobs.errors import Fatal, Retryable
 from jobs.execution.context import JobContext
@@ -93,16 +94,22 @@ def _send(message: EmailMessage) -> list[str]:
     """Send it; return the recipients that the server refused while it accepted others."""
     refused: list[int] = []
     try:
-        with get_connection() as backend:
-            message.connection = backend
+        with _default_backend() as backend:
             _note_refused(getattr(backend, "connection", None), refused)
-            message.send()
+            backend.send_messages([message])
     except smtplib.SMTPRecipientsRefused as error:
         codes = [code for code, _ in error.recipients.values()]
         raise _refusal("every recipient", min(codes, default=0)) from None
     except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
         raise _refusal("the mail", error.smtp_code) from None
     return [message.to[position] for position in refused]
+
+
+def _default_backend() -> BaseEmailBackend:
+    # From 6.1 on Django has mailers, and `get_connection` is deprecated.
+    mailers = getattr(mail, "mailers", None)
+    backend: BaseEmailBackend = mail.get_connection() if mailers is None else mailers.default
+    return backend
 
 
 def _note_refused(client: object, refused: list[int]) -> None:

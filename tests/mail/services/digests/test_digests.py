@@ -6,10 +6,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
+from django.core.mail.backends.locmem import EmailBackend
 from pytest_django import Settings
 
 from jobs import testing
-from jobs.operations.notifications import emails
 from jobs.queue import enqueue
 from jobs.testing import frozen_time, run_job
 from mail.llm.base import Category
@@ -236,7 +236,9 @@ def test_one_that_is_late_comes_and_one_of_yesterday_does_not(
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("name", ["addressee", "digest_of", "send_by_every_channel", "send"])
+@pytest.mark.parametrize(
+    "name", ["addressee", "digest_of", "send_by_every_channel", "send_messages"]
+)
 def test_a_worker_killed_at_each_step_delivers_in_the_end(
     mailbox: Mailbox,
     owner: Any,
@@ -247,7 +249,7 @@ def test_a_worker_killed_at_each_step_delivers_in_the_end(
 ) -> None:
     make_threads(mailbox, 1, Category.ACTION_REQUIRED)
     want(mailbox, owner)
-    place = emails.EmailMessage if name == "send" else delivery
+    place = EmailBackend if name == "send_messages" else delivery
     kill_once(monkeypatch, place, name, after=after)
     with morning() as clock:
         enqueue_due()
@@ -258,7 +260,7 @@ def test_a_worker_killed_at_each_step_delivers_in_the_end(
         assert enqueue_due() == 0
     # If the process ends between the server's answer and its record, nobody can tell, so the same
     # Message-ID is sent twice.
-    assert len(mailoutbox) == (2 if name == "send" and after else 1)
+    assert len(mailoutbox) == (2 if name == "send_messages" and after else 1)
     assert len({letter.extra_headers["Message-ID"] for letter in mailoutbox}) == 1
     assert only(jobs(live=False), pk=job.pk).status == "completed"
 

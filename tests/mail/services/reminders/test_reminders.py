@@ -9,13 +9,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.core.mail.backends.locmem import EmailBackend
 from pytest_django import Settings
 
 from jobs import testing
 from jobs.engine.claim import Claim
 from jobs.engine.release import release
 from jobs.models import Delivery, JobQueue
-from jobs.operations.notifications import emails
 from jobs.queue import EnqueueSpec, cancel, enqueue, retry
 from jobs.states import Channel, DeliveryStatus
 from jobs.testing import frozen_time, run_job
@@ -428,8 +428,8 @@ def attempt_of(job: JobQueue) -> Claim:
         # Between the server's answer and its record nobody can tell, so the same Message-ID is sent
         # twice.
         (delivery, "send_by_every_channel", True, 1),
-        (emails.EmailMessage, "send", False, 1),
-        (emails.EmailMessage, "send", True, 2),
+        (EmailBackend, "send_messages", False, 1),
+        (EmailBackend, "send_messages", True, 2),
         (delivery, "_note_delivery", False, 1),
         (delivery, "_note_delivery", True, 1),
     ],
