@@ -205,7 +205,9 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
     )
     search_fields = ("fingerprint",)
     search = staticmethod(search_dead_letters)
-    search_help_text = "Job or dead letter id (or its beginning), fingerprint, error class"
+    search_help_text = (
+        "Job or dead letter id (or its beginning), fingerprint, error class, or error:TEXT"
+    )
     ordering = ("-id",)
     dead_letter = column(
         "Dead letter",

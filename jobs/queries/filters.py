@@ -16,6 +16,7 @@ from jobs.models import ConcurrencyLock, DeadLetterQueue, Delivery, JobQueue, Wo
 from jobs.models.ids import id_at
 from jobs.models.limits import JOB_HOLDER
 from jobs.queries.held_back import limits_in_force
+from jobs.queries.last_errors import error_text, with_last_error
 from jobs.states import LIVE, OPEN_RESOLUTIONS, LockKind, Status, WorkerState
 from tenants.models import AuditEntry, Membership
 from tenants.scope import require_scope
@@ -26,6 +27,8 @@ from tenants.users import find_users
 CLOCK_MARGIN = timedelta(minutes=5)
 # The filter for dead letters without a decision, escalated ones included.
 OPEN = "open"
+# Begins a search of dead letters by a text of the error.
+ERROR = "error:"
 UNKNOWN_USER = "there is no such user"
 M = TypeVar("M", bound=Model)
 _HEX = re.compile(r"[0-9a-f]{1,32}\Z")
@@ -62,7 +65,7 @@ def filter_jobs(
         jobs = with_status(jobs, status)
     jobs = filter_created(jobs, created_after, created_before)
     if error is not None:
-        jobs = jobs.filter(last_error__icontains=error)
+        jobs = jobs.filter(with_last_error(error))
     if held_back is not None:
         jobs = jobs.filter(limits_in_force().held_back(held_back))
     return jobs
@@ -237,8 +240,15 @@ def only_live(jobs: QuerySet[JobQueue]) -> QuerySet[JobQueue]:
 
 
 def search_dead_letters(rows: QuerySet[DeadLetterQueue], term: str) -> QuerySet[DeadLetterQueue]:
-    """Narrow `rows` by a job's or dead letter's id or its beginning, a fingerprint or error class."""
-    wanted = Q(fingerprint=term) | Q(error_class=term)
+    """Narrow `rows` by a job's or dead letter's id or its beginning, a fingerprint or error class.
+
+    After `error:` it is any text of the error, as in the search of jobs.
+    """
+    text = term.removeprefix(ERROR).strip().strip('"') if term.startswith(ERROR) else ""
+    if text:
+        return rows.annotate(said=error_text("error")).filter(said__icontains=text)
+    # Lists show the class without its module.
+    wanted = Q(fingerprint=term) | Q(error_class=term) | Q(error_class__endswith=f".{term}")
     span = id_range(term)
     if span is not None:
         first, last = span

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django.db.models import F, Prefetch, prefetch_related_objects
+from django.db.models import (
+    F,
+    OuterRef,
+    Prefetch,
+    Q,
+    QuerySet,
+    Subquery,
+    TextField,
+    Value,
+    prefetch_related_objects,
+)
+from django.db.models.functions import Concat
+from django.db.models.lookups import IsNull
 
 from jobs.engine.rescue import STALE
 from jobs.models import Attempt, JobQueue
@@ -15,10 +27,39 @@ _FAILED_ATTEMPTS = "attempts_of_last_error"
 _NO_ERRORS = (AttemptEnd.SNOOZED, AttemptEnd.RELEASED)
 
 
+def with_last_error(text: str) -> Q:
+    """Return the condition that a job's last error has this text, in any case.
+
+    The text is looked for in the error's message, and in that after the path of its class.
+    """
+    found = Q(last_error__icontains=text)
+    if text.lower() in f"{STALE.error_class}: {STALE.message}".lower():
+        found |= Q(last_error=STALE.message)
+    attempts = _attempts_with(OuterRef("last_error")).filter(
+        firm_id=OuterRef("firm_id"), job_id=OuterRef("pk")
+    )
+    attempts = attempts.annotate(said=error_text("message")).filter(said__icontains=text)
+    # Not EXISTS: PostgreSQL would read all attempts first.
+    one = Subquery(attempts.order_by().values("pk")[:1])
+    # No attempts are looked up for what cannot have failed (`_may_have_failed`).
+    has_class = (Q(attempts__gt=0) | ~Q(last_error="")) & Q(IsNull(one, False))  # noqa: FBT003 - Django's
+    return ~Q(status=Status.COMPLETED) & (found | has_class)
+
+
+def error_text(message: str) -> Concat:
+    """Return the error of a row as a text, for which it has the class and, in this column, the message."""
+    return Concat("error_class", Value(": "), message, output_field=TextField())
+
+
+def _attempts_with(message: F | OuterRef) -> QuerySet[Attempt]:
+    """Return the attempts that ended with an error of this message."""
+    attempts: QuerySet[Attempt] = Attempt.objects.filter(message=message)
+    return attempts.exclude(error_class="").exclude(end__in=_NO_ERRORS)
+
+
 def classes_of_last_errors() -> Prefetch[str]:
     """Return a prefetch of the classes of many jobs' last errors, in one query."""
-    attempts = Attempt.objects.filter(message=F("job__last_error")).exclude(error_class="")
-    attempts = attempts.exclude(end__in=_NO_ERRORS).only("job_id", "error_class", "ended_at")
+    attempts = _attempts_with(F("job__last_error")).only("job_id", "error_class", "ended_at")
     return Prefetch("attempts_log", attempts.order_by("ended_at", "id"), to_attr=_FAILED_ATTEMPTS)
 
 

@@ -30,6 +30,7 @@ from jobs.queries.filters import (
     with_status,
 )
 from jobs.queries.held_back import ANYTHING, HELD_BACK, limits_in_force
+from jobs.queries.last_errors import with_last_error
 from jobs.queries.lists import Window
 from jobs.queries.search_times import invalid, period_of
 from jobs.states import LIVE, DeadReason, Status
@@ -167,7 +168,7 @@ def _status(found: _Search, name: str, value: str) -> None:
 
 
 def _error(found: _Search, _: str, value: str) -> None:
-    found.narrow(last_error__icontains=value)
+    found.narrow(with_last_error(value))
 
 
 def _key(found: _Search, _: str, value: str) -> None:

@@ -62,7 +62,9 @@ _list = DEAD_LETTERS.list(
     arguments.CATEGORY,
     arguments.TYPE,
     arguments.USER,
-    argument("--search", metavar="TEXT", help="an id, a fingerprint or an error class"),
+    argument(
+        "--search", metavar="TEXT", help="an id, a fingerprint, an error class, or error:TEXT"
+    ),
     argument(
         "--since",
         type=arguments.since,

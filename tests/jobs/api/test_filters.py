@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 
 from interfaces.moments import iso
-from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause
+from jobs.models import Attempt, ConcurrencyLock, DeadLetterQueue, JobQueue, Pause
 from jobs.queries import lists
 from tenants.models import Firm
-from tenants.scope import all_firms
+from tenants.scope import all_firms, firm_scope
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, WorkerFactory
 from tests.factories.tenants import MembershipFactory, UserFactory
 from tests.jobs.api.conftest import Api, FirmRows, fields
@@ -54,8 +54,55 @@ def test_dead_letters_by_what_an_operator_has_at_hand(
     for term in (str(old.pk), str(old.original_job_id), "0123abcd", "KeyError"):
         assert ids(viewer, "dlq/", search=term) == {str(old.pk)}
     assert ids(viewer, "dlq/", search=str(old.pk)[:8]) == {str(old.pk), str(acme.dead_letter.pk)}
-    for term in ("0123", "keyerror", "it broke", "%", str(globex.dead_letter.pk)):
+    for term in (
+        "0123",
+        "keyerror",
+        "it broke",
+        "%",
+        "error:",
+        'error:""',
+        str(globex.dead_letter.pk),
+    ):
         assert ids(viewer, "dlq/", search=term) == set()
+
+
+def test_dead_letters_by_what_lists_show_of_their_error(
+    viewer: Api, acme: FirmRows, globex: FirmRows
+) -> None:
+    with all_firms("test"):
+        DeadLetterQueue.objects.update(error_class="requests.exceptions.Refused", error="by 'post'")
+    mine = {str(acme.dead_letter.pk)}
+    for term in (
+        "Refused",
+        "requests.exceptions.Refused",
+        "error:refused",
+        "error:Refused: by 'post'",
+        'error:"by \'post"',
+    ):
+        assert ids(viewer, "dlq/", search=term) == mine, term
+    for term in ("exceptions", "fused", "error:carrier"):
+        assert ids(viewer, "dlq/", search=term) == set(), term
+
+
+@pytest.mark.req("O-03")
+def test_jobs_by_what_lists_show_of_their_error(
+    viewer: Api, acme: FirmRows, globex: FirmRows
+) -> None:
+    failed = {"status": "failed", "attempts": 1, "last_error": "by 'post'"}
+    error = {"error_class": "requests.exceptions.Refused", "message": "by 'post'"}
+    for one in (acme.firm, globex.firm):
+        job = JobQueueFactory(firm=one, **failed)
+        with firm_scope(one):
+            Attempt.objects.create(job=job, series=1, number=1, end="failed", **error)
+    with firm_scope(acme.firm):
+        mine = {str(pk) for pk in JobQueue.objects.filter(**failed).values_list("pk", flat=True)}
+
+    def found(**query: str) -> set[str]:
+        return {row["job_id"] for row in viewer.results("jobs/", query)}
+
+    for text in ("refused", "exceptions.Refused", "Refused: by 'post'", "by 'post"):
+        assert found(error=text) == found(search=f'error:"{text}"') == mine, text
+    assert found(error="carrier") == found(search="error:carrier") == set()
 
 
 @pytest.mark.req("J-24")
