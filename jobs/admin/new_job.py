@@ -24,7 +24,7 @@ from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.job_arguments import MAX_KEY_LENGTH
 from jobs.errors import PayloadInvalid
 from jobs.operations.deletion import by_hand_faults
-from jobs.operations.enqueue import enqueue
+from jobs.operations.enqueue import enqueue, role_to_enqueue
 from jobs.payload_validator import validate_payload
 from jobs.registry import JobType
 from jobs.registry.system_payload import SystemPayload
@@ -111,10 +111,12 @@ NEW_JOB = QueueOperation(
 
 
 def _operation_for(declared: JobType) -> QueueOperation:
+    role = role_to_enqueue(declared.name)
     return replace(
         NEW_JOB,
+        role=role,
         label=f"Enqueue {declared.name}",
-        form=type("TypedNewJobForm", (NewJobForm,), {"declared": declared}),
+        form=type("TypedNewJobForm", (NewJobForm,), {"declared": declared, "role": role}),
         effect=_summary(declared) or "The payload is checked against the schema of its type.",
     )
 
@@ -163,7 +165,12 @@ class NewJobAdmin(TenantOperationsAdmin):
             return super().operation_view(request, object_id, operation=operation)
         if not self.may(request, operation):
             raise PermissionDenied
-        offered = [one for one in registry.all_types() if _may_have(request, one)]
+        access = access_in(request)
+        offered = [
+            one
+            for one in registry.all_types()
+            if _may_have(request, one) and access.firms(role_to_enqueue(one.name)) != []
+        ]
         by_category = sorted(offered, key=attrgetter("category.value"))
         categories = [
             (

@@ -28,6 +28,7 @@ from jobs.admin.payload_field import PayloadField
 from jobs.admin.schedule_run import latest_runs
 from jobs.models import Schedule
 from jobs.operations import schedules
+from jobs.operations.enqueue import role_to_enqueue
 from jobs.queries.serializers.schedules import next_runs, timetable_in_words
 from jobs.registry import find
 from jobs.registry.timetable import MAX_CRON_LENGTH, TimetableInvalid
@@ -91,6 +92,12 @@ class NewScheduleForm(FirmChoiceForm, TimetableForm):
         choices=lambda: [("", "firm"), *((name, name) for name in group_names())],
         help_text="Each run enqueues one job for each of these; “firm” means one job.",
     )
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a type that needs a higher role in the firm."""
+        answers = super().clean()
+        self.check_role(role_to_enqueue(answers.get("job_type", "")), at="job_type")
+        return answers
 
 
 class ChangeScheduleForm(TimetableForm, OptionalReasonForm):

@@ -21,7 +21,12 @@ from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.new_job import EnqueueSpec
 from jobs.models import JobQueue, Worker
 from jobs.operations import edit, jobs, workers
-from jobs.operations.enqueue import enqueue, enqueue_chain, holder_is_deleted
+from jobs.operations.enqueue import (
+    enqueue,
+    enqueue_chain,
+    holder_is_deleted,
+    role_to_enqueue,
+)
 from jobs.queries.filters import filter_workers
 from jobs.queries.job_detail import details_of
 from jobs.queries.lists import Page, get_page, job_rows, worker_context
@@ -104,7 +109,7 @@ class Jobs(QueueView):
         "Enqueue a job",
         "The payload is checked against the schema of its type. If a live job of the firm has the "
         "same idempotency key, that job is returned and nothing is stored. Needs the role "
-        "developer.",
+        "developer; for a firm_export, the role admin.",
         body=EnqueueBody,
         answers={
             HTTPStatus.CREATED: OpenApiResponse(EnqueuedJobSerializer, "The job."),
@@ -119,7 +124,7 @@ class Jobs(QueueView):
     def enqueue(self, request: Request) -> Response:
         """Enqueue a job."""
         body = self.get_body(EnqueueBody)
-        firm = self.firm_named(body.pop("firm", None), Role.DEVELOPER)
+        firm = self.firm_named(body.pop("firm", None), role_to_enqueue(body["job_type"]))
         return self._enqueued(enqueue(firm=firm, by=self.actor, **body))
 
     @operation(
@@ -146,7 +151,8 @@ class Jobs(QueueView):
     def enqueue_chain(self, request: Request) -> Response:
         """Enqueue jobs one after the other."""
         body = self.get_body(ChainBody)
-        firm = self.firm_named(body.get("firm"), Role.DEVELOPER)
+        needed = role_to_enqueue(*(link["job_type"] for link in body["jobs"]))
+        firm = self.firm_named(body.get("firm"), needed)
         specs = [EnqueueSpec(**link) for link in body["jobs"]]
         return self._enqueued(enqueue_chain(specs, firm=firm, by=self.actor, reason=body["reason"]))
 

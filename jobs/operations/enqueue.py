@@ -14,10 +14,16 @@ from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.redaction import redaction_faults
 from jobs.errors import Fault, PayloadInvalid, WrongState
 from jobs.models import JobQueue
-from jobs.operations.deletion import by_hand_faults
+from jobs.operations.deletion import EXPORT_JOB_TYPE, by_hand_faults
 from jobs.operations.operation import By, audit, operation
 from jobs.states import CountedBy
-from tenants.models import Firm
+from tenants.models import Firm, Role
+
+
+def role_to_enqueue(*job_types: str) -> Role:
+    """Return the role in a firm that enqueueing, or scheduling, jobs of these types by hand needs."""
+    # All of a firm's data is for those alone who may download it.
+    return Role.ADMIN if EXPORT_JOB_TYPE in job_types else Role.DEVELOPER
 
 
 @operation

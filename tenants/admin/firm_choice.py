@@ -25,7 +25,7 @@ class FirmChoiceForm(OperationForm):
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Offer the user's firms; ask platform staff for a slug or for every firm."""
         super().prepare(request, row)
-        access = access_in(request)
+        access = self._access = access_in(request)
         self._firms = Firm.objects.filter(pk__in=access.firms(self.role) or [])
         self._asks_staff = access.is_platform_staff
         if self._asks_staff:
@@ -48,6 +48,12 @@ class FirmChoiceForm(OperationForm):
         elif "firm" not in self.fields:
             answers["firm"] = self._firms.get()
         return answers
+
+    def check_role(self, needed: Role, *, at: str) -> None:
+        """Say at this field that what it has needs a role which the user lacks in the chosen firm."""
+        firm = self.cleaned_data.get("firm")
+        if firm is not None and not self._access.may(needed, firm.pk):
+            self.add_error(at, f"{self.cleaned_data[at]} needs the role {needed}.")
 
     def _firm_of_staff(self, answers: dict[str, Any]) -> Firm | None:
         slug, everywhere = answers.get("firm", "").strip(), answers.pop("everywhere", False)

@@ -215,6 +215,20 @@ def test_only_developers_enqueue_and_only_for_their_firms(
     assert row(theirs.pk).payload["tenant_id"] == globex.firm.pk
 
 
+@pytest.mark.req("U-05")
+@pytest.mark.parametrize(("role", "offered"), [(Role.DEVELOPER, False), (Role.ADMIN, True)])
+def test_an_export_of_the_firm_is_offered_to_those_who_may_download_it(
+    acme: FirmRows, role: Role, offered: bool
+) -> None:
+    browser = browser_of(acme.firm, role)
+    export = reverse("admin:jobs_jobqueue_new_of", args=["firm_export"])
+    assert (export in browser.get(reverse(CHOOSE)).content.decode()) is offered
+    assert browser.get(export).status_code == (200 if offered else 403)
+    answer = browser.post(export, {"priority": 2, "confirmed": "on"})
+    assert answer.status_code == (302 if offered else 403)
+    assert [one.job_type for one in rows(JobQueue)].count("firm_export") == offered
+
+
 @pytest.mark.parametrize(("role", "offered"), [(Role.DEVELOPER, False), (None, True)])
 def test_a_type_that_works_for_every_firm_is_offered_to_platform_staff_alone(
     acme: FirmRows, staff: Client, role: Role | None, offered: bool

@@ -204,6 +204,16 @@ def test_a_developer_makes_a_schedule_for_their_firm(
     assert "has this name" in str(again.context["form"].errors["name"])
 
 
+@pytest.mark.req("U-05")
+def test_exports_of_the_firm_are_scheduled_by_those_who_may_download_them(
+    developer: Client, acme: FirmRows
+) -> None:
+    refused = new_schedule(developer, job_type="firm_export")
+    assert refused.context["form"].errors == {"job_type": ["firm_export needs the role admin."]}
+    admin = browser_of(acme.firm, Role.ADMIN)
+    assert new_schedule(admin, job_type="firm_export").status_code == 302
+
+
 def test_platform_staff_make_schedules_for_every_firm_or_mailbox(
     staff: Client, acme: FirmRows
 ) -> None:

@@ -56,6 +56,17 @@ def test_a_job_is_enqueued_and_written_down(developer: Api, acme: FirmRows) -> N
     )
 
 
+@pytest.mark.req("U-05")
+def test_an_export_of_the_firm_is_for_those_who_may_download_it(developer: Api, admin: Api) -> None:
+    export = {"job_type": "firm_export"}
+    for path, body in (
+        ("jobs/", export),
+        ("jobs/chain/", {"jobs": [{"job_type": "noop"}, export]}),
+    ):
+        assert developer.post(path, body).status_code == 403
+        assert admin.post(path, body).status_code == 201
+
+
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
 def test_a_time_without_a_zone_is_utc_whatever_the_projects_own(developer: Api, zone: str) -> None:
     with timezone.override(ZoneInfo(zone)):
