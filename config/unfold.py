@@ -30,6 +30,7 @@ _SECTIONS = {
     "Mail": [
         ("Accounts", "inbox", "mail.MailAccount"),
         ("Messages", "mail", "mail.Message"),
+        ("Threads", "forum", "mail.MailThread"),
         ("Documents", "description", "mail.Document"),
         ("Rules", "rule_settings", "mail.Rule"),
         ("Labels", "label", "mail.MailLabel"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -254,6 +255,14 @@ class SubcommandParser(CommandParser):
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return found, unknown
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # Python before 3.13 makes an empty list of the value in `--option=--`.
+        if action.option_strings and arg_strings == ["--"]:
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)  # type: ignore[misc]  # argparse has no types of it
 
 
 class CommandGroup(JsonCommand):

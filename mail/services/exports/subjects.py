@@ -81,9 +81,10 @@ class _TextsOfJSON(Func):
 
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
         """Return SQLite's form."""
+        # A text would end for SQLite at a NUL, which JSON writes as an escape.
         template = (
             "(SELECT group_concat(coalesce(key, '') || char(10) || coalesce(atom, ''), char(10))"
-            " FROM json_tree(%(expressions)s))"
+            " FROM json_tree(replace(%(expressions)s, '\\u0000', ' ')))"
         )
         return self.as_sql(compiler, connection, template=template)
 

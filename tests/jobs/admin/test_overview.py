@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.contrib import admin
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -15,7 +16,7 @@ from django.utils import timezone
 
 from jobs.admin.job import JobAdmin
 from jobs.engine.clock import database_now, stopped_at
-from jobs.models import Attempt, JobQueue, Pause, Worker
+from jobs.models import Attempt, DeadLetterQueue, JobQueue, Pause, Worker
 from jobs.operations.dead_letters import reprocess
 from jobs.queries import live
 from tenants.models import Firm, Role
@@ -220,10 +221,34 @@ def test_an_empty_list_offers_nothing_that_cannot_be_done(firm: Firm, name: str)
 
 
 def test_a_search_in_vain_leads_back_to_all_rows(member: Client, acme: FirmRows) -> None:
-    listed = member.get(reverse("admin:jobs_deadletterqueue_changelist"), {"reason": "poison"})
-    text = listed.content.decode()
-    assert "No dead letter matches the search and the filters." in text
-    assert "Show all" in text
+    address = reverse("admin:jobs_deadletterqueue_changelist")
+    for query, how in (
+        ({"reason": "poison"}, "with these filters"),
+        ({"q": "none"}, "by this search"),
+        ({"reason": "poison", "q": "none"}, "by this search with these filters"),
+    ):
+        text = member.get(address, query).content.decode()
+        assert f"No dead letter was found {how}." in text
+        assert "Show all" in text
+
+
+def test_a_search_for_nothing_but_spaces_is_none(member: Client, acme: FirmRows) -> None:
+    with all_firms("test"):
+        DeadLetterQueue.objects.all().delete()
+    listed = member.get(reverse("admin:jobs_deadletterqueue_changelist"), {"q": " "})
+    assert "No dead letters." in listed.content.decode()
+    assert "was found" not in listed.content.decode()
+
+
+def test_the_sidebar_offers_the_list_of_every_table(staff: Client) -> None:
+    groups = staff.get(reverse("admin:index")).context["sidebar_navigation"]
+    offered = {item["link"] for group in groups for item in group["items"]}
+    lists = {
+        model["admin_url"]
+        for app in admin.site.get_app_list(staff.get("/admin/").wsgi_request)
+        for model in app["models"]
+    }
+    assert lists - offered == set()
 
 
 def test_a_refused_form_shows_the_products_own_page(acme: FirmRows) -> None:

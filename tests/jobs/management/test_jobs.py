@@ -218,6 +218,8 @@ def test_another_firms_job_is_not_found(run: Runner, firm: Firm, other_firm: Fir
     [
         ("list", "--status", "lost"),
         ("list", "--category", "post"),
+        ("list", "--status=--"),
+        ("list", "--limit=--"),
         ("list", "--limit", "0"),
         ("list", "--limit", "many"),
         ("list", "--cursor", "made-up"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 from uuid import uuid4
@@ -125,6 +126,21 @@ def test_an_address_is_found_in_json_whatever_is_written_before_it(mailbox: Mail
     assert again(export).counts["mail_agentrun"] == len(befores)
     request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
     assert again(request).counts["mail_agentrun"] == len(befores)
+    assert mentions(ANNA_ADDRESS) == []
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL's JSON holds no NUL")
+def test_an_address_after_a_nul_in_json_is_found(mailbox: Mailbox) -> None:
+    with firm_scope(mailbox.firm):
+        run = AgentRun.objects.create(account=mailbox.account, job_id=uuid4(), steps=[])
+        # As a program that writes the table by itself may store it.
+        written = json.dumps([{"text": f"Her address:\0{ANNA_ADDRESS}", f"\0{ANNA_ADDRESS}": 1}])
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "UPDATE mail_agentrun SET steps = %s WHERE id = %s", [written, run.pk.hex]
+            )
+    request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    assert again(request).counts["mail_agentrun"] == 1
     assert mentions(ANNA_ADDRESS) == []
 
 
