@@ -2,7 +2,8 @@
 
 TENANTS_COMPANY_MODEL names the table, as in "shop.Company". A firm is made when its company is
 saved or first asked for, takes over a new name, and stays, inactive, when the company is deleted:
-`manage.py delete_firm` takes its jobs along.
+`manage.py delete_firm` takes its jobs along. A company that is made again with the same key has that
+firm again, active.
 """
 
 from __future__ import annotations
@@ -45,12 +46,19 @@ def firm_of(company: Model) -> Firm:
     """Return the company's firm; make it if there is none yet, for example after `bulk_create`.
 
     Raises:
-        UnknownFirm: the company is not saved, or no row of TENANTS_COMPANY_MODEL.
+        UnknownFirm: the company is not saved, is no row of TENANTS_COMPANY_MODEL, or has a key that
+            fits into no slug.
     """
     model = company_model()
     if model is None or not isinstance(company, model) or company.pk is None:
         raise UnknownFirm(f"{company!r} is not a saved row of TENANTS_COMPANY_MODEL")
-    firm, _ = Firm.objects.get_or_create(slug=slug_of(company), defaults={"name": _name(company)})
+    slug = slug_of(company)
+    if len(slug) > SLUG_LENGTH:
+        raise UnknownFirm(
+            f"the key of this {model._meta.label} has {len(slug) - 2} characters; a company's firm is "
+            f"found by a key of at most {SLUG_LENGTH - 2}: give the model a shorter primary key"
+        )
+    firm, _ = Firm.objects.get_or_create(slug=slug, defaults={"name": _name(company)})
     return firm
 
 
@@ -90,13 +98,15 @@ def _name(company: Model) -> str:
     return str(company)[: Firm._meta.get_field("name").max_length]
 
 
-def _saved(instance: Model, *, raw: bool = False, **_: Any) -> None:
+def _saved(instance: Model, *, created: bool, raw: bool = False, **_: Any) -> None:
     if raw:
         # A fixture is loaded: it contains the firms, or they are made when first asked for.
         return
     firm, name = firm_of(instance), _name(instance)
-    if firm.name != name:
-        Firm.objects.filter(pk=firm.pk).update(name=name)
+    # Its firm is inactive if a company with the same key was deleted.
+    active = created or firm.active
+    if (firm.name, firm.active) != (name, active):
+        Firm.objects.filter(pk=firm.pk).update(name=name, active=active)
 
 
 def _deleted(instance: Model, **_: Any) -> None:

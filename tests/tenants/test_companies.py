@@ -15,7 +15,7 @@ from django.test.utils import isolate_apps
 
 from tenants import companies
 from tenants.companies import company_of, firm_of, keep_firms, slug_of
-from tenants.errors import NotAFirm
+from tenants.errors import NotAFirm, UnknownFirm
 from tenants.models import Firm
 
 pytestmark = [pytest.mark.django_db]
@@ -91,6 +91,43 @@ def test_a_company_that_is_saved_and_deleted_by_a_proxy_keeps_its_one_firm(group
     company.delete()
     assert not Firm.objects.get(pk=firm.pk).active
     assert Firm.objects.filter(slug__contains="-").count() == 1
+
+
+def test_a_company_that_is_made_again_with_its_key_has_its_firm_again(groups: None) -> None:
+    company = Group.objects.create(name="North")
+    firm, key = firm_of(company), company.pk
+    company.delete()
+    again = Group.objects.create(pk=key, name="North again")
+    found = firm_of(again)
+    assert (found.pk, found.active, found.name) == (firm.pk, True, "North again")
+    # An operator's word stays when the company is saved.
+    Firm.objects.filter(pk=firm.pk).update(active=False)
+    again.save()
+    assert not firm_of(again).active
+
+
+@isolate_apps("tenants")
+@pytest.mark.parametrize("length", [48, 49])
+def test_a_key_that_fits_into_no_slug_is_refused(
+    monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    class Customer(models.Model):
+        id = models.CharField(primary_key=True, max_length=60)
+
+        class Meta:
+            app_label = "tenants"
+
+    monkeypatch.setattr(companies, "company_model", lambda: Customer)
+    company = Customer(pk="k" * length)
+    if length <= 48:
+        assert firm_of(company).slug == f"c-{company.pk}"
+        return
+    with pytest.raises(
+        UnknownFirm, match=r"has 49 characters; .* key of at most 48: give the model"
+    ):
+        firm_of(company)
+    # Such a company may be deleted: it never had a firm.
+    companies._deleted(company)
 
 
 def test_a_firm_that_is_no_companys_has_no_company(groups: None, firm: Firm) -> None:
