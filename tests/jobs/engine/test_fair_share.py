@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from jobs.engine.claim import WEIGHTS_SECONDS
+from jobs.engine.fair_share import Cursor, VisitingOrder
 from jobs.engine.transactions import in_transaction, run
 from tenants.models import Firm
 from tests.jobs.engine import fair_share_reference as reference
@@ -36,6 +37,26 @@ def first_services(light: set[int], batch: int, workers: int = 1) -> dict[int, i
                 if firm_id in light:
                     first.setdefault(firm_id, served)
     return first
+
+
+def test_a_cursor_keeps_what_firms_with_work_have_saved_up() -> None:
+    saved = dict.fromkeys((5, 20, 40), 0.5)
+    order = VisitingOrder(Cursor(last=0, deficits=saved), {10: 1.5, 20: 0.75}, 2)
+    order.visit([10, 20])
+    assert order.allotted == [10, 20]
+    # The scan passed firm 5, which had no work, and has not come to firm 40.
+    rest = {10: 0.5, 20: 0.25, 40: 0.5}
+    assert order.cursor_after({10: 1, 20: 1}) == Cursor(20, None, rest)
+    # Fewer jobs than were allotted: the firm has no more.
+    assert order.cursor_after({10: 1}) == Cursor(20, None, {10: 0.5, 40: 0.5})
+
+
+def test_a_visit_that_a_full_batch_cut_is_resumed_while_the_firm_has_work() -> None:
+    order = VisitingOrder(Cursor(last=3), {10: 3.0}, 1)
+    order.visit([10, 20])
+    assert order.allotted == [10]
+    assert order.cursor_after({10: 1}) == Cursor(3, 10, {10: 2.0})
+    assert order.cursor_after({}) == Cursor(10, None, {})
 
 
 @pytest.mark.parametrize(("batch", "workers"), [(500, 1), (7, 1), (50, 4)])

@@ -37,6 +37,19 @@ def test_a_job_that_is_given_back_keeps_its_place(add):
     assert [one.job_id for one in take()] == ids
 
 
+@pytest.mark.req("J-08")
+def test_a_job_that_is_given_back_keeps_its_priority_and_time(add):
+    low, high = add(priority=3), add(priority=1)
+    before = {job_id: row(job_id) for job_id in (low, high)}
+    held = [take_one(), take_one()]
+    finish(held[1], Released("lease lost"), None)
+    release(held[:1], "worker stopped")
+    for job_id, was in before.items():
+        stored = row(job_id)
+        assert (stored.priority, stored.scheduled_at) == (was.priority, was.scheduled_at)
+    assert [one.job_id for one in take()] == [high, low]
+
+
 def test_a_claim_that_is_no_longer_held_stays_as_it_is(add):
     done, taken, mine = add(), add(), add()
     held = {one.job_id: one for one in take(3)}

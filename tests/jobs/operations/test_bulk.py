@@ -12,7 +12,7 @@ from jobs.engine.clock import stopped_at
 from jobs.engine.prune import prune
 from jobs.errors import BulkInvalid, Fatal, LeaseLost, ReasonMissing, UnknownJob, WrongState
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue
-from jobs.operations import bulk
+from jobs.operations import bulk, bulk_step
 from jobs.operations.bulk import BulkSpec, Pace
 from jobs.operations.bulk_step import Step, do_step
 from jobs.queries.bulk import Selection, details_of_run
@@ -225,6 +225,48 @@ def test_refused_members_of_a_canary_give_their_places_to_the_next(
         drain()
     ended = now(run)
     assert (ended.state, ended.done, ended.refused) == (BulkState.CANARY_FAILED, tried, 5)
+
+
+def test_the_longer_a_canary_is_out_the_longer_its_run_waits(firm: Firm) -> None:
+    letters(firm, 7)
+    with later(0) as begun, all_firms("test"):
+        run = start(firm=firm, canary_size=5)
+
+    def wait(after: float) -> float:
+        with stopped_at(begun + timedelta(seconds=after)), all_firms("test"):
+            return do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token).wait_seconds
+
+    assert wait(0) == 0
+    assert [wait(after) for after in (0, 9, 50, 100, 5_000)] == [1.0, 1.0, 5.0, 10.0, 10.0]
+
+
+def test_a_run_whose_members_are_locked_waits_before_it_tries_again(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters(firm, 2)
+    with all_firms("test"):
+        run = start(firm=firm)
+        monkeypatch.setattr(bulk_step, "do_chunk", lambda *_: {})
+        step = do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token)
+    assert (step.is_over, step.wait_seconds, now(run).handled) == (False, 1.0, 0)
+
+
+def test_a_run_waits_until_its_rate_allows_a_whole_chunk(firm: Firm) -> None:
+    letters(firm, 50)
+    with later(0) as begun, all_firms("test"):
+        run = start(firm=firm, rate_per_second=10)
+
+    def wait(after: float) -> float:
+        with stopped_at(begun + timedelta(seconds=after)), all_firms("test"):
+            return do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token).wait_seconds
+
+    # A chunk is what the rate allows in two seconds, here 20 members; the last one has 10.
+    assert wait(0) == 0
+    assert wait(0.5) == pytest.approx(1.5, abs=0.01)
+    assert wait(2) == 0
+    assert wait(2) == pytest.approx(1.0, abs=0.01)
+    assert wait(3) == 0
+    assert now(run).handled == 50
 
 
 def test_a_rate_bounds_what_is_handled_in_a_time(firm: Firm) -> None:

@@ -12,6 +12,7 @@ from jobs.engine.clock import database_now
 from jobs.engine.redaction import REDACTED_VALUE
 from jobs.errors import EditInvalid, PayloadInvalid, UnknownJob, WrongState
 from jobs.models import JobQueue
+from jobs.operations.edit import _differs
 from jobs.queue import cancel, edit
 from jobs.states import Priority
 from tenants.models import AuditEntry, Firm
@@ -67,6 +68,23 @@ def test_an_edit_that_changes_nothing_writes_nothing(add: Add) -> None:
     edit(job_id, payload=row(job_id).payload)
     assert row(job_id).scheduled_at == before.scheduled_at
     assert len(rows(AuditEntry)) == 1  # Before, the units had the schema's default.
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "differs"),
+    [
+        ("payload", {"a": 1, "b": [2]}, False),
+        ("payload", {"b": [2], "a": 1}, False),
+        ("payload", {"a": True, "b": [2]}, True),
+        ("payload", {"a": 1, "b": [2.0]}, True),
+        ("payload", {"a": 1}, True),
+        ("priority", 2, False),
+        ("priority", 1, True),
+    ],
+)
+def test_a_payload_is_another_if_its_json_is(name: str, value: Any, differs: bool) -> None:
+    waiting = JobQueue(payload={"a": 1, "b": [2]}, priority=2)
+    assert _differs(waiting, name, value) is differs
 
 
 @pytest.mark.req("J-03")

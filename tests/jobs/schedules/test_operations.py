@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import date, timedelta
@@ -10,6 +11,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.db import IntegrityError, connection
+from django.test.utils import CaptureQueriesContext
 
 from jobs.engine.clock import stopped_at
 from jobs.errors import ScheduleInvalid, UnknownJob, WrongState
@@ -143,6 +146,28 @@ def test_a_name_is_taken_once_in_a_firm(firm: Firm, other_firm: Firm) -> None:
     assert [(fault["field"], fault["code"]) for fault in refused.value.errors] == [
         ("name", "taken")
     ]
+
+
+def test_an_operation_writes_the_columns_that_it_changes_and_no_others(firm: Firm) -> None:
+    row = schedule(firm, name="nightly")
+    with CaptureQueriesContext(connection) as queries:
+        pause(row)
+    (update,) = [one["sql"] for one in queries if 'UPDATE "jobs_schedule"' in one["sql"]]
+    written = re.findall(r'"(\w+)" = ', update.partition(" WHERE ")[0])
+    assert written == ["enabled", "updated_at"]
+
+
+def test_another_fault_of_the_database_is_no_taken_name(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = schedule(firm, name="nightly")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise IntegrityError("another constraint")
+
+    monkeypatch.setattr(Schedule, "save", refuse)
+    with pytest.raises(IntegrityError, match="another constraint"):
+        pause(row)
 
 
 def test_the_firm_in_scope_is_the_owner(firm: Firm, other_firm: Firm) -> None:

@@ -13,7 +13,7 @@ from django.db import OperationalError, connection
 from jobs import registry
 from jobs.engine.clock import stopped_at
 from jobs.engine.transactions import in_transaction
-from jobs.models import Schedule
+from jobs.models import Schedule, ScheduleRun
 from jobs.schedules import tick as tick_module
 from jobs.schedules.groups import GroupRequest, Member
 from jobs.schedules.left import record_missing_zones, record_unknown_types
@@ -279,6 +279,21 @@ def test_one_schedule_that_fails_shows_why_and_holds_up_no_other(
         Schedule.objects.filter(pk=refused.pk).update(payload={})
     tick_at(START + 2 * MINUTE)
     assert now(refused).last_error == ""
+
+
+def test_a_slot_that_fails_is_a_run_without_jobs_that_says_why(firm: Firm) -> None:
+    row = schedule(firm)
+    with all_firms("test"):
+        Schedule.objects.filter(pk=row.pk).update(payload={"colour": "blue"})
+    (result,) = tick_at(START + MINUTE)
+    assert (result.jobs, result.slot) == (0, START + MINUTE)
+    with all_firms("test"):
+        (run,) = ScheduleRun.objects.filter(schedule_id=row.pk)
+    assert (run.slot, run.jobs, run.outcome) == (START + MINUTE, 0, "refused")
+    assert run.error == result.error == now(row).last_error
+    assert run.error.startswith("PayloadInvalid: ")
+    # The slot is over: it is not tried again.
+    assert tick_at(START + MINUTE) == []
 
 
 def test_a_database_that_goes_away_in_the_middle_is_no_failure_of_the_schedule(

@@ -61,6 +61,34 @@ def test_what_waits_behind_a_slow_job_goes_to_another_thread(firm: Firm) -> None
     assert all(row(job_id).attempts == 1 for job_id in others)
 
 
+def test_what_waits_behind_a_slow_job_wakes_the_thread_that_hands_out_work(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+    slow = SHORT_JOBS // 2
+
+    def mostly_short(payload: NumberPayload, ctx: JobContext) -> None:
+        if payload.number == slow:
+            may_end.wait(300)
+
+    job("test.short", category="sync", payload=NumberPayload)(mostly_short)
+    specs = [EnqueueSpec("test.short", {"number": number}) for number in range(SHORT_JOBS)]
+    enqueue_many(specs, firm=firm)
+    loop = worker_loop(concurrency=2, burst=False)
+    work_available = loop._pool._work_available
+    wait = work_available.wait
+    # It looks for work by itself every second; here only a notification wakes it.
+    monkeypatch.setattr(work_available, "wait", lambda timeout: wait())
+    with working(loop):
+        try:
+            wait_until(lambda: len(unfinished()) == 1, "the end of all others")
+        finally:
+            monkeypatch.undo()
+            may_end.set()
+            with work_available:
+                work_available.notify_all()
+
+
 def test_what_waits_behind_a_slow_job_goes_back_where_no_other_thread_is_free(firm: Firm) -> None:
     may_end = threading.Event()
 

@@ -36,6 +36,11 @@ def test_each_check_alone_and_together(action, options, checks):
     verdict = check_safety(action, **options)
     assert verdict.checks == checks
     assert verdict.needs_approval is bool(checks)
+    # What fails either asks for an approval, or is spared by the mode.
+    failed = check_safety(action, **{**options, "mode": SafetyMode.DEFAULT})
+    assert failed.spared == ()
+    assert {*verdict.checks, *verdict.spared} == set(failed.checks)
+    assert len(verdict.checks) + len(verdict.spared) == len(failed.checks)
 
 
 def test_what_was_spared_is_told():
