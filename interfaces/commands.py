@@ -84,6 +84,25 @@ def nonempty_path(text: str) -> Path:
     return Path(nonempty(text))
 
 
+class SubcommandParser(CommandParser):
+    """Refuses an unknown argument with the subcommand's usage, not that of the whole command."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the arguments; an unknown one is an error here."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # Python before 3.13 makes an empty list of the value in `--option=--`.
+        if action.option_strings and arg_strings == ["--"]:
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)  # type: ignore[misc]  # argparse has no types of it
+
+
 class JsonCommand(BaseCommand):
     """A command with `--json`, which prints one object on stdout and all else on stderr."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,14 @@ from django.db.models import QuerySet
 from rest_framework.serializers import Serializer
 from rich.table import Column
 
-from interfaces.commands import EXIT_USAGE, CommandRefused, JsonCommand, NotFound, Refused
+from interfaces.commands import (
+    EXIT_USAGE,
+    CommandRefused,
+    JsonCommand,
+    NotFound,
+    Refused,
+    SubcommandParser,
+)
 from interfaces.tables import printable, write_csv
 from jobs.engine.clock import database_now
 from jobs.errors import ArgumentsInvalid, JobError, PayloadInvalid, UnknownJob
@@ -244,25 +250,6 @@ class Resource:
             return self.result(row, text)
 
         return subcommand(name, help_text, *arguments)(run)
-
-
-class SubcommandParser(CommandParser):
-    """Refuses an unknown argument with the subcommand's usage, not that of the whole command."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the arguments; an unknown one is an error here."""
-        found, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return found, unknown
-
-    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        # Python before 3.13 makes an empty list of the value in `--option=--`.
-        if action.option_strings and arg_strings == ["--"]:
-            value = self._get_value(action, "--")
-            self._check_value(action, value)
-            return value
-        return super()._get_values(action, arg_strings)  # type: ignore[misc]  # argparse has no types of it
 
 
 class CommandGroup(JsonCommand):
