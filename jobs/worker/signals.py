@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
 
@@ -15,6 +17,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, *_HANGUPS)
 # Other servers reopen their logs at these signals, or report what they do. An operator who sends
 # them to all services must not end the workers.
 IGNORED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
+# <asm-generic/siginfo.h>: a signal of the kernel's own, as Ctrl-C is.
+SI_KERNEL = 0x80
 # The supervisor blocks these and waits for them; its children inherit that until they unblock them.
 WATCHED = (*STOP_SIGNALS, *IGNORED_SIGNALS, signal.SIGCHLD)
 
@@ -103,6 +107,22 @@ def watch() -> None:
 def _hand_over(number: int, _: FrameType | None = None) -> None:
     # Python calls a handler on the main thread, and the kernel keeps for it what it blocks.
     signal.pthread_kill(threading.get_ident(), number)
+
+
+def is_ctrl_c(received: signal.struct_siginfo) -> bool:
+    """Say whether a terminal sent this signal, as far as can be told."""
+    if received.si_code == SI_KERNEL:
+        return True
+    # What another thread handed over is this process's own signal. Whoever sent it, a terminal is
+    # the likeliest to interrupt the processes in its foreground.
+    handed_over = received.si_pid == os.getpid()
+    return handed_over and received.si_signo == signal.SIGINT and _in_foreground()
+
+
+def _in_foreground() -> bool:
+    with suppress(OSError), Path("/dev/tty").open("rb") as terminal:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    return False
 
 
 def ignore_stops() -> None:

@@ -26,7 +26,7 @@ from jobs.worker.child import Child, Program
 from jobs.worker.orphans import Orphans
 from jobs.worker.running import INTERRUPT_SECONDS
 from jobs.worker.sidecar import Sidecar
-from jobs.worker.signals import STOP_SIGNALS, WATCHED, watch
+from jobs.worker.signals import STOP_SIGNALS, WATCHED, is_ctrl_c, watch
 from jobs.worker.worker import DRAIN_SECONDS
 
 TICK_SECONDS = 0.5
@@ -42,8 +42,6 @@ SILENT_LEASES = 10
 LEAST_SILENT_SECONDS = 30.0
 # A child that was silent for less may just be slow.
 SURELY_SILENT_SECONDS = 2.0
-# <asm-generic/siginfo.h>: a signal of the kernel's own, as Ctrl-C is.
-SI_KERNEL = 0x80
 OUTPUTS = (1, 2)
 
 
@@ -216,7 +214,7 @@ class Supervisor:
                 child.send(signal.SIGTERM)
         elif received.si_signo == signal.SIGHUP:
             return
-        elif received.si_code == SI_KERNEL or not self._sidecar.got_signal_at(time.monotonic()):
+        elif is_ctrl_c(received) or not self._sidecar.got_signal_at(time.monotonic()):
             self._kill_all()
 
     def _kill_all(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -16,7 +17,7 @@ from jobs.states import Status
 from jobs.worker import pool
 from jobs.worker.prefetch import PrefetchPolicy
 from tenants.models import Firm
-from tests.queue_kit import row, rows
+from tests.queue_kit import row, rows, take
 from tests.support.waiting import wait_until
 from tests.support.worker_loop import worker_loop, working
 
@@ -64,29 +65,18 @@ def test_what_waits_behind_a_slow_job_goes_to_another_thread(firm: Firm) -> None
 def test_what_waits_behind_a_slow_job_wakes_the_thread_that_hands_out_work(
     firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_end = threading.Event()
-    slow = SHORT_JOBS // 2
-
-    def mostly_short(payload: NumberPayload, ctx: JobContext) -> None:
-        if payload.number == slow:
-            may_end.wait(300)
-
-    job("test.short", category="sync", payload=NumberPayload)(mostly_short)
-    specs = [EnqueueSpec("test.short", {"number": number}) for number in range(SHORT_JOBS)]
-    enqueue_many(specs, firm=firm)
-    loop = worker_loop(concurrency=2, burst=False)
-    work_available = loop._pool._work_available
-    wait = work_available.wait
-    # It looks for work by itself every second; here only a notification wakes it.
-    monkeypatch.setattr(work_available, "wait", lambda timeout: wait())
-    with working(loop):
-        try:
-            wait_until(lambda: len(unfinished()) == 1, "the end of all others")
-        finally:
-            monkeypatch.undo()
-            may_end.set()
-            with work_available:
-                work_available.notify_all()
+    job("test.short", category="sync", payload=NumberPayload)(lambda payload, ctx: None)
+    enqueue_many([EnqueueSpec("test.short", {"number": number}) for number in (1, 2)], firm=firm)
+    workers = worker_loop()._pool
+    batch = pool.Batch(take())
+    batch.next()
+    batch.job_began_at -= 10
+    workers._threads = SimpleNamespace(batches=[batch])
+    woken: list[bool] = []
+    monkeypatch.setattr(workers._work_available, "notify", lambda: woken.append(workers.buffered))
+    workers.rebuffer_stalled()
+    assert woken == [True]
+    assert len(list(workers._buffer)) == 1
 
 
 def test_what_waits_behind_a_slow_job_goes_back_where_no_other_thread_is_free(firm: Firm) -> None:
