@@ -100,7 +100,7 @@ class SubcommandParser(CommandParser):
             value = self._get_value(action, "--")
             self._check_value(action, value)
             return value
-        return super()._get_values(action, arg_strings)  # type: ignore[misc]  # argparse has no types of it
+        return super()._get_values(action, arg_strings)
 
 
 class JsonCommand(BaseCommand):
