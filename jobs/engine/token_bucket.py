@@ -9,10 +9,11 @@ In any period the units that start are then at most `burst` plus what was refill
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
+from typing import Any
 
 from uuid_utils.compat import uuid7
 
@@ -25,7 +26,7 @@ from jobs.states import CountedBy
 
 # A bucket unused for this long is deleted if it is full, because a new one would be full too.
 IDLE_SECONDS = 3600.0
-IDLE_BATCH = 100
+BATCH = 100
 # A statement that waited for a bucket's lock has an earlier time than the transaction that held the
 # lock; by at most this much.
 MOST_LOCK_WAIT_SECONDS = 1.0
@@ -37,6 +38,7 @@ KEY_COLUMNS = {
     "limit_key": Column.TEXT,
 }
 NAMES = ", ".join(KEY_COLUMNS)
+_ABOUT_TO_START = "q.admitted AND q.ready AND q.status IN ('pending', 'claimed')"
 SAME_KEY = " AND ".join(f"b.{name} = r.{name}" for name in KEY_COLUMNS)
 
 
@@ -119,7 +121,7 @@ def _about_to_start(rates: Mapping[BucketKey, Rate]) -> Counter[BucketKey]:
         found = fetch(
             f"""
             SELECT q.job_type, q.limit_key, q.limit_units, count(*) FROM jobs_jobqueue q
-            WHERE q.admitted AND q.ready AND q.status IN ('pending', 'claimed') AND {column} = %s
+            WHERE {_ABOUT_TO_START} AND {column} = %s
             GROUP BY q.job_type, q.limit_key, q.limit_units
             """,
             [value],
@@ -220,6 +222,28 @@ def empty_bucket_sql(job: str) -> str:
     return f"({ANY_RATE} AND ({empty}))"
 
 
+def note_starts() -> None:
+    """Refill the buckets whose admitted jobs have all started since the last refill.
+
+    Admission refills a bucket only while jobs wait for it. Without this, jobs that started long ago
+    would count against the burst of the next one.
+    """
+    about_to_start = f"SELECT 1 FROM jobs_jobqueue q WHERE {_ABOUT_TO_START}"
+    of_bucket = "b.job_type IN ('', q.job_type) AND b.limit_key IN ('', q.limit_key)"
+    started = f"""
+        SELECT {NAMES} FROM jobs_ratebucket b
+        WHERE b.granted > 0 AND CASE
+            WHEN b.counted_by = '{CountedBy.ALL_FIRMS}'
+            THEN NOT EXISTS ({about_to_start} AND q.job_type = b.job_type)
+            ELSE NOT EXISTS ({about_to_start} AND q.firm_id = b.firm_id AND {of_bucket})
+        END
+        ORDER BY b.refilled_at LIMIT {BATCH}
+    """
+    keys = reading(lambda: fetch(started, []))
+    if keys:
+        in_transaction(lambda: store_buckets(_refilled(keys).values()))
+
+
 def drop_idle_buckets() -> None:
     """Delete buckets that are full, or without a limit, and have not been used for long.
 
@@ -228,12 +252,14 @@ def drop_idle_buckets() -> None:
     dialect = dialects.current()
     idle_at = dialect.after_sql("b.refilled_at", str(IDLE_SECONDS))
     idle = f"SELECT {NAMES} FROM jobs_ratebucket b WHERE {idle_at} <= {dialect.now_sql()}"
-    keys = reading(lambda: fetch(f"{idle} ORDER BY {NAMES} LIMIT {IDLE_BATCH}", []))
+    keys = reading(lambda: fetch(f"{idle} ORDER BY {NAMES} LIMIT {BATCH}", []))
     if keys:
         in_transaction(lambda: _drop({BucketKey(*key) for key in keys}))
 
 
-def _drop(keys: Collection[BucketKey]) -> None:
+def _refilled(names: Iterable[Sequence[Any]]) -> dict[BucketKey, Bucket]:
+    """Lock and refill the buckets of these names, but not those without a limit."""
+    keys = {BucketKey(*one) for one in names}
     rates: dict[BucketKey, Rate] = {}
     for firm_id in {key.firm_id for key in keys}:
         limits = FirmRates.read(firm_id)
@@ -241,7 +267,11 @@ def _drop(keys: Collection[BucketKey]) -> None:
             if key.firm_id == firm_id:
                 found = limits.of_jobs(key.job_type, key.limit_key)
                 rates |= {one: rate for one, rate in found.items() if one == key}
-    buckets = lock_buckets(rates)
+    return lock_buckets(rates)
+
+
+def _drop(keys: Collection[BucketKey]) -> None:
+    buckets = _refilled(keys)
     kept = [one for one in buckets.values() if one.tokens < one.rate.burst]
     store_buckets(kept)
     dropped = sorted(set(keys) - {one.key for one in kept})

@@ -21,6 +21,7 @@ from jobs.engine.job_wait import read_job
 from jobs.engine.outcomes import DeadLettered, Outcome, Released, Retry, Settlement, Snoozed
 from jobs.engine.pending_work import PendingWorkReader
 from jobs.engine.settle import settle
+from jobs.engine.token_bucket import note_starts
 from jobs.engine.transactions import reading
 from jobs.execution.async_bridge import calls_stay_on_this_thread, run_on_this_thread
 from jobs.execution.context import JobContext, Signals
@@ -242,6 +243,7 @@ def settled(claimed: Claim, outcome: Outcome) -> Ran:
     report = settle([settlement])
     emit_settled([settlement], report)
     admit(report.released_capacity)
+    note_starts()
     status = report.statuses.get(claimed.job_id)
     if status is None:
         end = STALE if report.stale else read_job(claimed.job_id).status

@@ -26,7 +26,7 @@ from jobs.engine.prune import expire
 from jobs.engine.rescue import RescueReport, awaits_rescue, rescue, rescue_orphans
 from jobs.engine.schedule_runs import follow_runs
 from jobs.engine.table_statistics import TableWatch
-from jobs.engine.token_bucket import IDLE_SECONDS, drop_idle_buckets
+from jobs.engine.token_bucket import IDLE_SECONDS, drop_idle_buckets, note_starts
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued
 from jobs.models import Worker
@@ -126,6 +126,7 @@ class Maintenance:
         # The names are those in the log.
         self._tasks = [
             MaintenanceTask("admit", SWEEP_SECONDS, self._admit, attrgetter("waiting")),
+            MaintenanceTask("note_starts", SWEEP_SECONDS, note_starts, attrgetter("limited")),
             MaintenanceTask("expire", EXPIRE_SECONDS, self._expire, attrgetter("expiring")),
             MaintenanceTask("demote", DEMOTE_SECONDS, self._demote, attrgetter("limited")),
             MaintenanceTask("send_probes", PROBE_SECONDS, send_probes, attrgetter("open_breakers")),

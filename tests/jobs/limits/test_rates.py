@@ -14,6 +14,8 @@ from jobs.engine.outcomes import Completed
 from jobs.errors import LimitInvalid, UnknownJob
 from jobs.models import RateBucket, RateLimit
 from jobs.queue import clear_rate_limit, pause, set_rate_limit
+from jobs.states import CountedBy
+from jobs.testing.run import run_maintenance
 from tenants.models import AuditEntry, Firm
 from tests.queue_kit import finish, locks, row, rows, take
 
@@ -101,6 +103,43 @@ def test_what_was_let_through_and_waits_for_a_worker_counts_against_the_burst(ad
         assert sweep() == 0
         assert take(100) == []
     assert starts(now, 3600 + 1.1) == 1
+
+
+COUNTS = [
+    {},
+    {"counted_by": CountedBy.KEY},
+    {"counted_by": CountedBy.KEY, "job_type": None},
+    {"counted_by": CountedBy.ALL_FIRMS},
+]
+
+
+@pytest.mark.parametrize(
+    "counted", COUNTS, ids=lambda counted: "-".join(map(str, counted.values()))
+)
+def test_after_a_quiet_time_a_burst_starts_at_once(add, now, counted):
+    """Though nothing waited for the tokens when the last jobs started."""
+    set_rate_limit(**{"job_type": "test.mailbox", "amount": 2, "per_seconds": 60, **counted})
+    for number in range(3):
+        with stopped_at(now + timedelta(seconds=61 * number)):
+            for _ in range(2):
+                add("test.mailbox", "anna")
+            sweep()
+            assert [finish(one, Completed({})).stale for one in take(100)] == [[], []]
+            run_maintenance()
+
+
+def test_what_has_not_started_counts_against_the_burst_after_a_quiet_time(add, now):
+    set_rate_limit("test.work", 2, 60)
+    for _ in range(2):
+        add()
+    sweep()
+    finish(take(1)[0], Completed({}))
+    with stopped_at(now + timedelta(minutes=10)):
+        run_maintenance()
+        assert [bucket.granted for bucket in rows(RateBucket)] == [2]
+        add()
+        assert sweep() == 0
+        assert len(take(100)) == 1
 
 
 def test_what_was_ready_before_the_limit_is_held_too(add, now):

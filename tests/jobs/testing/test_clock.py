@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobs.engine.clock import database_now
-from jobs.queue import acquire_lock, enqueue
-from jobs.testing import drain, frozen_time
+from jobs.queue import acquire_lock, enqueue, set_rate_limit
+from jobs.testing import drain, frozen_time, run_job
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("J-27")]
 
@@ -74,3 +74,11 @@ def test_locks_and_schedules_go_by_it() -> None:
         assert drain().ran == ()
         clock.tick(seconds=31)
         assert drain().counts == {"completed": 1}
+
+
+def test_rate_limits_go_by_it() -> None:
+    set_rate_limit("kit.add", 1, 60)
+    with frozen_time(NIGHT) as clock:
+        for _ in range(3):
+            assert run_job("kit.add").status == "completed"
+            clock.tick(seconds=61)
