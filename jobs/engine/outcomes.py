@@ -54,6 +54,7 @@ class Snoozed:
 
     until: datetime | None = None
     delay_seconds: float = 0.0
+    message: str = ""
 
 
 @dataclass(frozen=True)

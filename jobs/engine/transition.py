@@ -86,9 +86,10 @@ def transition_of(settlement: Settlement) -> Transition:
         case Retry(delay, failure, died):
             end = AttemptEnd.RESCUED if died else AttemptEnd.RETRIED
             return again(end, failure, failure.message, delay=delay, died=died, retried=True)
-        case Snoozed(until, delay):
+        case Snoozed(until, delay, message):
             delay = delay if delay > 0 else SHORTEST_SNOOZE_SECONDS
-            return again(AttemptEnd.SNOOZED, due=until, delay=delay, refund=1)
+            failure = Failure("Snooze", message) if message else NO_FAILURE
+            return again(AttemptEnd.SNOOZED, failure, due=until, delay=delay, refund=1)
         case Released(reason, delay):
             failure = Failure("Released", reason)
             # Without a delay it keeps its place among the jobs of its priority.

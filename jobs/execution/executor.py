@@ -227,7 +227,8 @@ def _outcome_of(
                 # Checked again: a subclass may have set anything.
                 Snooze(until=error.until, seconds=error.seconds)
                 until = error.until and error.until.astimezone(UTC)
-                return Snoozed(until=until, delay_seconds=max(float(error.seconds or 0.0), 0.0))
+                delay = max(float(error.seconds or 0.0), 0.0)
+                return Snoozed(until=until, delay_seconds=delay, message=message_of(error))
             case Cancel():
                 return Canceled(message_of(error) or "canceled by its handler")
             case LeaseLost() if not note:

@@ -212,6 +212,7 @@ def test_a_fatal_error_ends_the_job_at_its_first_attempt(run):
     [
         (Snooze(seconds=9), Snoozed(delay_seconds=9)),
         (Snooze(until=MOMENT), Snoozed(until=MOMENT)),
+        (Snooze("password=hunter2", seconds=9), Snoozed(None, 9, "[redacted]")),
         (Cancel("not wanted"), Canceled("not wanted")),
         (Cancel(""), Canceled("canceled by its handler")),
     ],

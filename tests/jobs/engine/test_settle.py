@@ -185,6 +185,7 @@ def test_released(add):
         (FATAL, "dead_lettered", "ValueError", "it broke"),
         (ENDINGS[5], "failed", "ValueError", "it broke"),
         (Snoozed(delay_seconds=1), "snoozed", "", ""),
+        (Snoozed(None, 1, "the shop is closed"), "snoozed", "Snooze", "the shop is closed"),
         (Canceled("no"), "canceled", "Cancel", "no"),
         (Released("worker stopped"), "released", "Released", "worker stopped"),
     ],
