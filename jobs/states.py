@@ -20,6 +20,8 @@ class Status(StrEnum):
 LIVE = frozenset({Status.PENDING, Status.CLAIMED, Status.PROCESSING})
 IN_FLIGHT = frozenset({Status.CLAIMED, Status.PROCESSING})
 TERMINAL = frozenset(Status) - LIVE
+# The last error of a job that ended because somebody canceled it.
+CANCELED_MESSAGE = "canceled by request"
 # The statuses from which an operator may retry a job. A completed job stays completed.
 RETRYABLE = frozenset({Status.DLQ, Status.FAILED, Status.CANCELED})
 # The states of a batch's member; an index names the three that count as uncompleted.

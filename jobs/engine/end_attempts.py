@@ -20,7 +20,7 @@ from jobs.engine.requeue import queue_columns_sql
 from jobs.engine.transactions import fetch
 from jobs.engine.transition import Transition
 from jobs.engine.wakeup import notify_settled
-from jobs.states import TERMINAL, Status
+from jobs.states import CANCELED_MESSAGE, TERMINAL, Status
 
 COLUMNS = {
     "id": Column.UUID,
@@ -159,7 +159,9 @@ def _update_jobs(transitions: Sequence[Transition], *, by_worker: bool) -> dict[
         UPDATE jobs_jobqueue AS j
         SET status = {status},
             result = COALESCE(r.result{dialect.json_cast}, j.result),
-            last_error = COALESCE(r.error, j.last_error),
+            last_error = COALESCE(
+                r.error, CASE WHEN ({status}) = 'canceled' THEN '{CANCELED_MESSAGE}' END, j.last_error
+            ),
             attempts = j.attempts - r.refund, deaths = j.deaths + r.died,
             scheduled_at = CASE WHEN {pending} THEN {due} ELSE j.scheduled_at END,
             claimed_at = CASE WHEN {pending} AND NOT r.started THEN NULL ELSE j.claimed_at END,

@@ -21,10 +21,10 @@ from jobs.engine.transactions import fetch
 from jobs.errors import KeyHeld
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue, JobQueue
 from jobs.operations.dead_letters import EVENTS, kept_note
-from jobs.operations.jobs import CANCELED_MESSAGE
 from jobs.operations.notifications.events import publish
 from jobs.operations.operation import restarts_counted
 from jobs.states import (
+    CANCELED_MESSAGE,
     IN_FLIGHT,
     OPEN_RESOLUTIONS,
     RETRYABLE,

@@ -17,9 +17,7 @@ from jobs.operations.dead_letters import close_as_reprocessed, requeue
 from jobs.operations.operation import By, JobGiven, audit, get_for_update, get_row, operation
 from jobs.queries import why_waiting as waiting
 from jobs.queries.why_waiting import WaitReason
-from jobs.states import IN_FLIGHT, Status
-
-CANCELED_MESSAGE = "canceled by request"
+from jobs.states import CANCELED_MESSAGE, IN_FLIGHT, Status
 
 
 def why_waiting(job: JobGiven) -> list[WaitReason]:

@@ -317,23 +317,23 @@ def test_the_same_claim_twice_in_one_batch_counts_once(add):
 
 @pytest.mark.req("J-16")
 @pytest.mark.parametrize(
-    ("outcome", "status", "end"),
+    ("outcome", "status", "end", "error"),
     [
-        (Completed({}), "completed", None),
-        (Retry(60, FAILURE), "canceled", "canceled"),
-        (Snoozed(delay_seconds=1), "canceled", "canceled"),
-        (Released("stop"), "canceled", "canceled"),
-        (FATAL, "dlq", "dead_lettered"),
+        (Completed({}), "completed", None, ""),
+        (Retry(60, FAILURE), "canceled", "canceled", "it broke"),
+        (Snoozed(delay_seconds=1), "canceled", "canceled", "canceled by request"),
+        (Released("stop"), "canceled", "canceled", "canceled by request"),
+        (FATAL, "dlq", "dead_lettered", "it broke"),
     ],
     ids=str,
 )
-def test_a_requested_cancel_stops_what_would_go_round_again(add, outcome, status, end):
+def test_a_requested_cancel_stops_what_would_go_round_again(add, outcome, status, end, error):
     job_id = add(idempotency_key="key")
     held = take_one()
     change(job_id, cancel_requested_at=datetime.now(UTC))
     finish(held, outcome)
     stored = row(job_id)
-    assert stored.status == status
+    assert (stored.status, stored.last_error) == (status, error)
     assert (stored.ready, stored.live_key) == (False, None)
     assert stored.completed_at is not None
     assert [attempt.end for attempt in attempts()] == ([end] if end else [])
