@@ -170,7 +170,7 @@ def _update_jobs(transitions: Sequence[Transition], *, by_worker: bool) -> dict[
                 WHEN {pending} AND NOT r.started THEN NULL
                 ELSE j.started_at END,
             completed_at = CASE WHEN {pending} THEN NULL ELSE {now} END,
-            {queue_columns_sql(pending)},
+            {queue_columns_sql(pending, "(NOT r.started AND r.delay IS NULL)")},
             live_key = CASE WHEN {pending} THEN j.live_key END,
             worker_id = {f"CASE WHEN {pending} THEN NULL ELSE j.worker_id END" if by_worker else "NULL"},
             lease_token = {"-j.lease_token" if by_worker else "0"},

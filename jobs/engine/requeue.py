@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.limit_sql import held_back_sql
+from jobs.engine.limit_sql import ANY_RATE, held_back_sql, may_run_sql, rated_sql
 from jobs.engine.locks import free_job_locks
 from jobs.engine.transactions import fetch, run
 from jobs.errors import KeyHeld, WrongState
@@ -20,15 +20,21 @@ from jobs.states import QUARANTINE_DEATHS, RETRYABLE
 DEATHS_KEPT_SQL = f"CASE WHEN deaths > {QUARANTINE_DEATHS} THEN {QUARANTINE_DEATHS} ELSE deaths END"
 
 
-def queue_columns_sql(pending: str = "true") -> str:
+def queue_columns_sql(pending: str = "true", unstarted: str = "false") -> str:
     """Return the assignments that put row `j` back in the queue after an attempt, or take it out.
 
     `pending` is the condition (SQL) under which the job is queued again: waiting for admission if
-    it has a lock key or a limit holds it back, otherwise ready to be claimed.
+    it has a lock key or a limit holds it back, otherwise ready to be claimed. If it was given back
+    `unstarted`, it has not used the tokens it was admitted with, and stays admitted.
     """
-    waits = f"(j.lock_key IS NOT NULL OR {held_back_sql('j')})"
+    rated = f"({ANY_RATE} AND {rated_sql('j')})"
+    keeps = (
+        f"({unstarted} AND j.admitted AND j.lock_key IS NULL AND {rated} AND {may_run_sql('j')})"
+    )
+    waits = f"((j.lock_key IS NOT NULL OR {held_back_sql('j')}) AND NOT {keeps})"
     return (
-        f"ready = ({pending} AND NOT {waits}), waiting = ({pending} AND {waits}), admitted = false"
+        f"ready = ({pending} AND NOT {waits}), waiting = ({pending} AND {waits}),"
+        f" admitted = ({pending} AND {keeps})"
     )
 
 

@@ -10,7 +10,8 @@ from jobs.engine.admission import admit, sweep
 from jobs.engine.clock import stopped_at
 from jobs.engine.demotion import demote
 from jobs.engine.lease import mark_processing
-from jobs.engine.outcomes import Completed
+from jobs.engine.outcomes import Completed, Released
+from jobs.engine.release import release
 from jobs.errors import LimitInvalid, UnknownJob
 from jobs.models import RateBucket, RateLimit
 from jobs.queue import clear_rate_limit, pause, set_rate_limit
@@ -126,6 +127,34 @@ def test_after_a_quiet_time_a_burst_starts_at_once(add, now, counted):
             sweep()
             assert [finish(one, Completed({})).stale for one in take(100)] == [[], []]
             run_maintenance()
+
+
+def test_what_is_given_back_unstarted_keeps_its_token(add, now):
+    """A busy worker would otherwise use up the tokens of jobs that it never starts."""
+    set_rate_limit("test.work", 1, 3600)
+    job_id = add()
+    sweep()
+    for _ in range(2):
+        (held,) = take(1)
+        assert release([held], "another worker may start it sooner") == [job_id]
+        assert (row(job_id).ready, row(job_id).waiting, row(job_id).admitted) == (True, False, True)
+    other = add()
+    assert sweep() == 0
+    (held,) = take(2)
+    # Once it has started, it needs a token like any other.
+    finish(held, Released("worker stopped"), ran_seconds=4)
+    assert (row(job_id).waiting, row(other).waiting) == (True, True)
+    assert (starts(now, 0), starts(now, 3601)) == (0, 1)
+
+
+def test_what_is_given_back_while_it_is_paused_waits(add):
+    set_rate_limit("test.work", 1, 3600)
+    job_id = add()
+    sweep()
+    (held,) = take(1)
+    pause(job_type="test.work", reason="x")
+    release([held], "another worker may start it sooner")
+    assert row(job_id).waiting
 
 
 def test_what_has_not_started_counts_against_the_burst_after_a_quiet_time(add, now):
