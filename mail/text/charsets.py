@@ -34,6 +34,14 @@ _SUPERSETS: Final = {
 }
 """Codecs by Python's names, with the superset that mailers really send."""
 
+_LATIN_CODECS: Final = frozenset(
+    {
+        *("cp1250", "cp1252", "cp1254", "cp1257"),
+        *(f"iso8859-{part}" for part in (2, 3, 4, 10, 13, 14, 15, 16)),
+    }
+)
+"""Codecs in which a letter of UTF-8 looks like a capital with a sign after it."""
+
 _NOT_CHARSETS: Final = frozenset(
     {"idna", "punycode", "mbcs", "oem", "unicode-escape", "raw-unicode-escape"}
 )
@@ -54,6 +62,9 @@ _CHANCE_UTF_8: Final = EAST_ASIAN_CODECS | {"cp874"}
 _REPLACED: Final = "\ufffd"
 _LONG_SPEAKS: Final = 4
 """How many damaged letters a valid letter of three bytes outweighs in addition."""
+_NO_CHANCE: Final = 3
+"""How many bytes more than letters valid UTF-8 has that is none by chance."""
+_LATIN_END, _TWO_BYTES_END = "\u017f", "\u07ff"
 
 
 def codec_for(label: str | None) -> str | None:
@@ -80,8 +91,8 @@ def html_charset(data: bytes) -> str | None:
 def decode_bytes(data: bytes, label: str | None = None) -> str:
     """Return ``data`` as text; the label is used only if the bytes agree with it.
 
-    A byte order mark wins, then the label, then UTF-8, then a guess from the bytes. Never raises;
-    what cannot be decoded becomes U+FFFD.
+    A byte order mark wins, then UTF-8 that is none by chance, then the label, then any UTF-8, then a
+    guess from the bytes. Never raises; what cannot be decoded becomes U+FFFD.
     """
     for mark, codec in _BOMS:
         if data.startswith(mark):
@@ -89,7 +100,8 @@ def decode_bytes(data: bytes, label: str | None = None) -> str:
     declared = codec_for(label)
     if declared is not None and not _plausible(declared, data):
         declared = None
-    for candidate in (declared, "utf-8"):
+    is_utf_8 = declared is not None and _is_utf_8_whatever_the_label(data, declared)
+    for candidate in ("utf-8",) if is_utf_8 else (declared, "utf-8"):
         text = _decode_strictly(data, candidate)
         if text is not None:
             return text
@@ -99,6 +111,22 @@ def decode_bytes(data: bytes, label: str | None = None) -> str:
     guess = guess_codec(data)
     damaged = _damaged_utf_8(data, several_bytes=guess in _CHANCE_UTF_8)
     return data.decode(guess, "replace") if damaged is None else damaged
+
+
+def _is_utf_8_whatever_the_label(data: bytes, declared: str) -> bool:
+    """Say whether the bytes beyond ASCII are UTF-8, although the label names another charset.
+
+    Gmail's API gives texts in UTF-8 and leaves the sender's label as it is, and some programs label
+    their UTF-8 wrongly.
+    """
+    if data.isascii() or declared.startswith(("utf-16", "utf-32")):
+        return False
+    text = _decode_strictly(data, "utf-8")
+    if text is None:
+        return False
+    if len(data) - len(text) >= _NO_CHANCE:
+        return True
+    return declared in _LATIN_CODECS and not any(_LATIN_END < one <= _TWO_BYTES_END for one in text)
 
 
 def _damaged_utf_8(data: bytes, *, several_bytes: bool) -> str | None:

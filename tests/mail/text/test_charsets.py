@@ -78,6 +78,58 @@ def test_a_wrong_or_missing_label_is_made_good_by_the_bytes(text, codec, label):
     assert decode_bytes(text.encode(codec), label) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        (CZECH, "windows-1250"),
+        (CZECH, "iso-8859-2"),
+        (WESTERN, "iso-8859-1"),
+        ("Kommst Du ins Caf\u00e9?", "iso-8859-1"),
+        ("It\u2019s fine.", "windows-1252"),
+        (RUSSIAN, "koi8-r"),
+        ("\u041d\u0435\u0442.", "windows-1251"),
+        (GREEK, "iso-8859-7"),
+        (TURKISH, "iso-8859-9"),
+        (HEBREW, "iso-8859-8-i"),
+        (ARABIC, "windows-1256"),
+        (THAI, "tis-620"),
+        (JAPANESE, "shift_jis"),
+        (JAPANESE, "iso-2022-jp"),
+        (CHINESE, "gb2312"),
+        (TAIWANESE, "big5"),
+        (KOREAN, "ks_c_5601-1987"),
+    ],
+)
+def test_utf_8_is_told_under_any_label_as_gmail_gives_it(text, label):
+    assert decode_bytes(text.encode(), label) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "codec"),
+    [
+        (CZECH, "cp1250"),
+        (CZECH, "iso8859_2"),
+        (WESTERN, "cp1252"),
+        ("MARCH\u00c9\u00a0! \u00abCAF\u00c9\u00bb", "cp1252"),
+        (RUSSIAN, "koi8_r"),
+        (UKRAINIAN, "cp1251"),
+        (UKRAINIAN, "koi8_u"),
+        (GREEK, "iso8859_7"),
+        (HEBREW, "cp1255"),
+        (ARABIC, "cp1256"),
+        (THAI, "cp874"),
+        (JAPANESE, "cp932"),
+        (JAPANESE, "euc_jp"),
+        (CHINESE, "gb2312"),
+        (TAIWANESE, "big5"),
+        (KOREAN, "euc_kr"),
+    ],
+)
+def test_some_letters_that_are_utf_8_by_chance_stay_what_the_label_says(text, codec):
+    pieces = [text[start:end] for start in range(len(text)) for end in range(start + 1, start + 8)]
+    assert [decode_bytes(piece.encode(codec), codec) for piece in pieces] == pieces
+
+
 @given(
     text=st.sampled_from([CZECH, GREEK, RUSSIAN, KOREAN, JAPANESE, WESTERN]),
     damage=st.dictionaries(st.integers(0, 2_000), st.integers(0, 255), min_size=1, max_size=9),
