@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 READ: Final = 5
+READ_THREAD: Final = 10
 MODIFY: Final = 5
 BATCH_MODIFY: Final = 50
 DRAFT: Final = 10

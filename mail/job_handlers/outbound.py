@@ -33,7 +33,7 @@ def _key(payload: OutboundPayload) -> str:
     payload=OutboundPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
-    limit_units=units.READ + units.SEND,
+    limit_units=units.READ + units.READ_THREAD + units.SEND,
     breaker=GMAIL_BREAKER,
     once_only=True,
     idempotency_key=_key,

@@ -27,6 +27,7 @@ from mail.models import (
     ApprovalStatus,
     EventType,
     Message,
+    OutboundKind,
     OutboundMessage,
     OutboundStatus,
 )
@@ -34,9 +35,15 @@ from mail.services.mailboxes.connection import why_not_used
 from mail.services.mailboxes.content_access import may_read
 from mail.services.operation import audit
 from mail.services.queueing import enqueue_action
-from mail.services.sending.loop_guard import lock_replies, why_not_released
+from mail.services.sending.loop_guard import (
+    ANSWERED,
+    is_answered,
+    lock_replies,
+    why_not_released,
+)
 from mail.services.sending.outbound import content_hash_of, release_outbound
 from mail.services.timelines.events import record_event
+from mail.text.parsed import from_stored
 from tenants.access import access_of
 from tenants.audit import SERVICE, Actor
 from tenants.models import Role
@@ -184,9 +191,12 @@ def _obstacle(approval: Approval, status: ApprovalStatus, by: Actor) -> str:
         if not _is_as_asked(approval):
             _end(approval, ApprovalStatus.CANCELED, SERVICE)
             return CHANGED
+        outbound = approval.outbound
+        if outbound is not None and _is_answered(outbound):
+            _end(approval, ApprovalStatus.CANCELED, SERVICE)
+            return ANSWERED.rstrip(".")
         # It stays pending: if the mailbox is connected again in time, or a day has passed since
         # another automatic reply, it can still be approved.
-        outbound = approval.outbound
         why = why_not_used(approval.account) or (why_not_released(outbound) if outbound else "")
         return why.rstrip(".")
     return ""
@@ -213,6 +223,13 @@ def _is_as_asked(approval: Approval) -> bool:
         for one in (approval.action, approval.outbound)
     )
     return waits and asked_hash(approval.action, approval.outbound) == approval.content_hash
+
+
+def _is_answered(outbound: OutboundMessage) -> bool:
+    """Say whether somebody has answered by hand since the approval of this answer was asked for."""
+    if outbound.kind != OutboundKind.REPLY or outbound.message is None:
+        return False
+    return is_answered(outbound.message, from_stored(outbound.to), since=outbound.created_at)
 
 
 def _lock_asked(approval: Approval) -> None:

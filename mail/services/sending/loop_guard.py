@@ -1,9 +1,10 @@
-"""Keeps machines from writing to machines: refuses automatic messages that could begin a loop."""
+"""Refuses automatic messages that could begin a loop, or come after the owner's own answer."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -16,8 +17,9 @@ from mail.rules.automated import automated_signal
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.sending.compose import Content, own_recipients, stored_headers
 from mail.text.authentication import is_forged
-from mail.text.parsed import Address
+from mail.text.parsed import Address, Headers, from_stored
 
+ANSWERED = "The mailbox's owner has answered the message."
 AUTO_REPLY_PAUSE = timedelta(days=1)
 # Ends a loop even if the other machine's answers come from changing addresses.
 MAX_AUTO_REPLIES_AN_HOUR = 50
@@ -33,7 +35,8 @@ def check_automatic(account: MailAccount, content: Content) -> None:
     The replies are locked, so that of two to one sender the second finds the first.
 
     Raises:
-        AutomaticRefused: it could begin a loop, or is the second answer within a day.
+        AutomaticRefused: it could begin a loop, is the second answer within a day, or the owner has
+            answered.
     """
     if own_recipients(account, content):
         raise AutomaticRefused("The message would go to the mailbox's own owner.")
@@ -42,9 +45,33 @@ def check_automatic(account: MailAccount, content: Content) -> None:
     if content.kind == OutboundKind.REPLY:
         if len(content.to) > 1:
             raise AutomaticRefused("The message would answer several addresses at once.")
+        if content.message is not None and is_answered(content.message, content.to):
+            raise AutomaticRefused(ANSWERED)
         lock_replies(account.pk)
         replies = _Replies(account, counts_asked=True)
         _check_rates(replies, [untagged(one.key) for one in content.to])
+
+
+def is_answered(message: Message, to: Iterable[Address], *, since: datetime | None = None) -> bool:
+    """Say whether a person of the mailbox has written to one of these addresses in the thread.
+
+    It counts from the message on, or from a later moment. Must run in the firm's scope.
+    """
+    whom = {untagged(one.key) for one in to}
+    moment = message.internal_date if since is None else max(since, message.internal_date)
+    later = Message.objects.filter(
+        thread_id=message.thread_id, outgoing=True, internal_date__gte=moment
+    ).exclude(pk=message.pk)
+    return any(
+        is_persons_answer(stored_headers(one), from_stored([*one.to, *one.cc]), whom)
+        for one in later.only("firm", "to", "cc", "headers")
+    )
+
+
+def is_persons_answer(headers: Headers, to: Iterable[Address], whom: Collection[str]) -> bool:
+    """Say whether an outgoing message went to one of these addresses, and was not automatic."""
+    submitted = (headers.get("Auto-Submitted") or "no").strip().lower()
+    return submitted == "no" and not {untagged(one.key) for one in to}.isdisjoint(whom)
 
 
 def lock_replies(account_id: UUID) -> None:

@@ -37,6 +37,7 @@ from mail.services.sending.send_outcome import NOT_TOLD, complete_send, end_send
 from mail.services.sending.sent_mail import (
     is_untouched,
     left_drafts,
+    overtaken,
     search_sent,
     sent_in_history,
 )
@@ -69,6 +70,8 @@ def send_outbound(
         end_send(outbound, OutboundStatus.UNKNOWN, RESTORED)
     elif suggests_only(account):
         _end_unsent(gmail, outbound, SUGGESTS_ONLY)
+    elif why := overtaken(gmail, outbound):
+        end_send(outbound, OutboundStatus.CANCELED, why)
     else:
         repeated = outbound.started_at is not None or release > 1
         if _start(outbound, job_id, release):

@@ -1,4 +1,4 @@
-"""Finds a message in Gmail, sent or as a draft, by its Message-ID: in search and history."""
+"""Finds a message in Gmail, sent or as a draft, by its Message-ID, and the owner's own answers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from mail.gmail.answers import HistoryPage, MessageReference
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailHistoryExpired, GmailNotFound
 from mail.gmail.mime import NAMELESS, OUTBOUND_HEADER
-from mail.models import OutboundMessage
+from mail.models import Approval, OutboundMessage
 from mail.services.drafting.gmail_drafts import GmailDraft, content_hash, read_draft
+from mail.services.sending.loop_guard import ANSWERED, is_persons_answer
 from mail.services.sending.outbound import outgoing_mail
+from mail.services.timelines.threads import DISCARDING_LABELS
+from mail.text.addresses import parse_addresses
 from mail.text.parsed import Headers
 from mail.text.parts import raw_headers
+from tenants.scope import firm_scope
 
 SENT, DRAFT = "SENT", "DRAFT"
+DISCARDED = "The message is in the trash, among spam, or deleted."
 
 
 def rfc822_query(outbound: OutboundMessage) -> str:
@@ -31,6 +36,37 @@ def search_sent(gmail: GmailClient, outbound: OutboundMessage) -> MessageReferen
 def sent_in_history(gmail: GmailClient, outbound: OutboundMessage) -> MessageReference | None:
     """Return the sent message that the mailbox's history names, which does not lag."""
     return next(_in_history(gmail, outbound, SENT), None)
+
+
+def overtaken(gmail: GmailClient, outbound: OutboundMessage) -> str:
+    """Return why nobody wants an automatic reply any more, empty if it may be sent.
+
+    Gmail is asked, because the reply may have waited for longer than the last sync is ago. Whatever
+    a person has approved or ordered is sent all the same.
+    """
+    if not outbound.auto_reply_to or outbound.releases != 1 or outbound.may_be_sent:
+        return ""
+    message = outbound.message
+    with firm_scope(outbound.firm_id):
+        if Approval.objects.filter(outbound=outbound).exists():
+            return ""
+    if message is None:
+        return DISCARDED
+    try:
+        thread = gmail.get_thread(outbound.gmail_thread_id, "metadata")
+    except GmailNotFound:
+        return DISCARDED
+    whom = {outbound.auto_reply_to}
+    for one in thread["messages"]:
+        labels = one.get("labelIds", [])
+        if one["id"] == message.gmail_message_id and not DISCARDING_LABELS.isdisjoint(labels):
+            return DISCARDED
+        headers = raw_headers(one.get("payload", {}))
+        to = parse_addresses((*headers.get_all("To"), *headers.get_all("Cc")))
+        is_later = int(one["internalDate"]) >= int(message.internal_date.timestamp() * 1000)
+        if SENT in labels and is_later and is_persons_answer(headers, to, whom):
+            return ANSWERED
+    return ""
 
 
 def left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> list[GmailDraft]:

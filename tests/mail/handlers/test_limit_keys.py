@@ -105,7 +105,7 @@ def test_a_mailbox_without_answers_takes_no_second_thread(mailbox: Mailbox) -> N
         ("ingest.gmail", {"gmail_message_id": "f1"}, 5),
         ("ingest.page.gmail", {"gmail_message_ids": [f"f{n}" for n in range(100)]}, 500),
         ("watch.renew.gmail", {}, 100),
-        ("outbound.send", {"outbound_id": uuid4()}, 105),
+        ("outbound.send", {"outbound_id": uuid4()}, 115),
     ],
 )
 def test_a_job_counts_what_gmail_counts_for_it(
