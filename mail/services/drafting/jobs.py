@@ -34,6 +34,7 @@ from mail.services.drafting.reply_plan import settings_for
 from mail.services.drafting.task import (
     MOST_REWORKS,
     DraftTask,
+    drafted,
     is_answered_since,
     refuse,
     skipped,
@@ -127,6 +128,8 @@ def draft_on_request(
     """
     with firm_scope(account.firm_id):
         thread = _thread(account, thread_id)
+        if (written := _written_by(thread, job_id)) is not None:
+            return drafted(written)
         # The person may have asked again while this job waited for a retry. Job ids grow.
         drafts = Draft.objects.filter(thread=thread, origin=DraftOrigin.MANUAL)
         if drafts.filter(job_id__gt=job_id).exists():
@@ -207,6 +210,8 @@ def rework_draft(
         return skipped(SUGGESTS_ONLY)
     with firm_scope(account.firm_id):
         thread = _thread(account, thread_id)
+        if (written := _written_by(thread, job_id)) is not None:
+            return drafted(written)
         begun = Draft.objects.filter(
             thread=thread, status=DraftStatus.WRITING, origin=DraftOrigin.REWORK
         )
@@ -262,6 +267,13 @@ def _thread(account: MailAccount, thread_id: UUID) -> MailThread:
     if thread is None:
         raise RowGone(f"thread {thread_id} is gone, or belongs to another mailbox")
     return thread
+
+
+def _written_by(thread: MailThread, job_id: UUID) -> Draft | None:
+    """Return the draft of an earlier attempt, killed after it wrote and before the job ended."""
+    rows = Draft.objects.filter(thread=thread, job_id=job_id, written_at__isnull=False)
+    written: Draft | None = rows.first()
+    return written
 
 
 def _target(thread: MailThread, labelled: UUID | None = None) -> Message | None:

@@ -40,7 +40,14 @@ def enqueue_unstored(account_id: UUID, gmail_message_id: str, order: LabelKey) -
 def enqueue_rework(thread: MailThread) -> EnqueueResult:
     """Have the thread's draft written anew. Must run in the firm's scope."""
     payload = {"account_id": thread.account_id, "thread_id": thread.pk}
-    return enqueue("rework", payload, priority=Priority.HIGH)
+    written = Draft.objects.filter(thread=thread, written_at__isnull=False)
+    key: str | None = None
+    while True:
+        result = enqueue("rework", payload, priority=Priority.HIGH, idempotency_key=key)
+        if result.created or not written.filter(job_id=result.job_id).exists():
+            return result
+        # The job has written its draft and only has to end, so it does not read this order.
+        key = f"rework:after:{result.job_id}"
 
 
 def enqueue_sent_check(account_id: UUID, thread_id: UUID) -> EnqueueResult:

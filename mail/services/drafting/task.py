@@ -101,6 +101,11 @@ def skipped(reason: str) -> dict[str, Any]:
     return {"skipped": True, "reason": reason}
 
 
+def drafted(draft: Draft) -> dict[str, Any]:
+    """Return the result of a job that has written this draft."""
+    return {"draft_id": str(draft.pk), "source": draft.source, "rework_count": draft.rework_count}
+
+
 def label_beside(draft: Draft) -> LabelKey:
     """Return the label of a thread that holds this draft."""
     return LabelKey.ACTION_REQUIRED if draft.rework_count >= MOST_REWORKS else LabelKey.OUTBOX

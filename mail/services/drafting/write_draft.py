@@ -39,7 +39,14 @@ from mail.services.drafting.gmail_drafts import (
 from mail.services.drafting.persons_drafts import known_ids, persons_drafts
 from mail.services.drafting.persons_word import keep_persons_word, seen_by_person
 from mail.services.drafting.retire import KEPT, REORDERED, SENT, end_left_over, retire
-from mail.services.drafting.task import DraftTask, event_detail, label_beside, refuse, skipped
+from mail.services.drafting.task import (
+    DraftTask,
+    drafted,
+    event_detail,
+    label_beside,
+    refuse,
+    skipped,
+)
 from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.operation import locked_row
@@ -215,7 +222,7 @@ def _write(task: DraftTask, draft: Draft, written: GmailDraft | None) -> dict[st
         draft_id, message_id, edited = made["id"], made["message"]["id"], False
     if not _finish(task, draft, draft_id, message_id, edited=edited):
         return _leave_to_winner(task, draft, draft_id)
-    return {"draft_id": str(draft.pk), "source": draft.source, "rework_count": draft.rework_count}
+    return drafted(draft)
 
 
 def _written_before(task: DraftTask, draft: Draft) -> GmailDraft | None:

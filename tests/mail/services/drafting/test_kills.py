@@ -6,15 +6,32 @@ from typing import Any
 
 import pytest
 
+from jobs.engine.outcomes import Retry
 from jobs.queue import cancel
 from jobs.testing import assert_idempotent, run_job
+from jobs.testing.run import claimed_now, performed, settled
 from mail.gmail.simulator.faults import LOST_ANSWER
+from mail.labels import LabelKey
 from mail.models import Draft
 from mail.services.drafting import write_draft
+from mail.services.drafting.operations import request_rework
+from mail.services.queueing import request_sync
 from tenants.scope import firm_scope
-from tests.mail.draft_kit import QUESTION, edit, in_gmail, listed, order, prepared, versions
+from tests.mail.draft_kit import (
+    QUESTION,
+    asked,
+    edit,
+    finished,
+    give_label,
+    in_gmail,
+    listed,
+    order,
+    prepared,
+    synced,
+    versions,
+)
 from tests.mail.mail_kit import Mailbox, drain, jobs, letter, stored
-from tests.queue_kit import later
+from tests.queue_kit import FAILURE, later
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
@@ -127,6 +144,67 @@ def test_an_edit_between_the_look_and_the_removal_is_seen(
     assert cleanup.withdraw_draft(mailbox.account, mailbox.gmail, thread_id) == {"draft": "kept"}
     (draft,) = in_gmail(mailbox)
     assert draft.get_content().strip() == "In the last moment."
+
+
+def written_before_a_kill(mailbox: Mailbox, job_type: str) -> None:
+    """Let an attempt write its draft, and its worker die before the job's end is stored."""
+    (job,) = jobs(job_type)
+    held = claimed_now(job.pk)
+    performed(held)
+    # As a rescue leaves it, which has to wait for the end of the lease.
+    settled(held, Retry(60, FAILURE, died=True))
+    assert versions()[-1][1] == "ready"
+
+
+def ordered(mailbox: Mailbox, text: str) -> None:
+    """Order a rework of a new draft in Gmail; leave its job to the test."""
+    arrived = asked(prepared(mailbox))
+    order(mailbox, text)
+    give_label(mailbox, arrived, LabelKey.REWORK)
+    with firm_scope(mailbox.firm):
+        request_sync(mailbox.account)
+    run_job(jobs("sync")[0])
+
+
+def test_a_rework_killed_after_it_wrote_is_not_done_again(mailbox: Mailbox) -> None:
+    ordered(mailbox, "Shorter, please.")
+    written_before_a_kill(mailbox, "rework")
+    with later(3600):
+        drain()
+    assert versions() == [("automatic", "replaced", 0), ("rework", "ready", 1)]
+    assert finished("rework") == [
+        {"draft_id": str(stored(Draft)[1].pk), "source": "template", "rework_count": 1}
+    ]
+    (draft,) = in_gmail(mailbox)
+    assert "Shorter, please." in draft.get_content()
+
+
+def test_an_order_after_a_killed_rework_wrote_is_carried_out(mailbox: Mailbox) -> None:
+    ordered(mailbox, "Shorter, please.")
+    written_before_a_kill(mailbox, "rework")
+    request_rework(stored(Draft)[1], instruction="Friendlier, please.")
+    with later(3600):
+        drain()
+    assert versions()[1:] == [("rework", "replaced", 1), ("rework", "ready", 2)]
+    (draft,) = in_gmail(mailbox)
+    assert "Friendlier, please." in draft.get_content()
+
+
+def test_an_answer_on_request_that_the_person_discards_is_not_written_again(
+    mailbox: Mailbox,
+) -> None:
+    arrived = asked(prepared(mailbox), text="Thank you very much.")
+    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+    with firm_scope(mailbox.firm):
+        request_sync(mailbox.account)
+    run_job(jobs("sync")[0])
+    written_before_a_kill(mailbox, "manual_draft")
+    mailbox.gmail.delete_draft(listed(mailbox)[0]["id"])
+    synced(mailbox)
+    with later(3600):
+        drain()
+    assert versions() == [("manual", "discarded", 0)]
+    assert listed(mailbox) == []
 
 
 @pytest.mark.req("J-27")
