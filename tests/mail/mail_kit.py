@@ -185,6 +185,21 @@ def jobs(job_type: str | None = None, *, live: bool = True) -> list[JobQueue]:
     ]
 
 
+def done_before_a_kill(job_type: str, *, refunded: bool = False) -> None:
+    """Let the only job of a type do its work, and its worker die before the job's end is stored.
+
+    The job waits for its next attempt, as a rescue leaves it: `refunded` if its handler had ended.
+    """
+    from jobs.engine.outcomes import Released, Retry
+    from jobs.testing.run import claimed_now, performed, settled
+    from tests.queue_kit import FAILURE
+
+    (job,) = jobs(job_type)
+    held = claimed_now(job.pk)
+    performed(held)
+    settled(held, Released("rescued", 60) if refunded else Retry(60, FAILURE, died=True))
+
+
 def drain() -> list[Outcome]:
     """Run jobs one after another until nothing is runnable; return how each ended."""
     from jobs import testing

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jobs.queue import EnqueueResult, enqueue
 from jobs.states import Priority
 from mail.llm.base import Category
-from mail.models import Message
+from mail.models import Decision, Message
 from mail.services.enqueue_after import enqueue_after_running
 from mail.services.queueing import SMALLEST_PAGE, about_message
 
@@ -44,9 +44,13 @@ def enqueue_order(message: Message, category: Category | None) -> EnqueueResult:
     Must run in the firm's scope.
     """
     payload = {**about_message(message), "force": True, "category": category}
-    return enqueue_after_running(
-        "classify",
-        payload,
-        priority=Priority.HIGH,
-        idempotency_key=f"classify:{message.account_id}:{message.thread_id}:order",
-    )
+    made = Decision.objects.filter(message__thread_id=message.thread_id)
+    key = f"classify:{message.account_id}:{message.thread_id}:order"
+    while True:
+        result = enqueue_after_running(
+            "classify", payload, priority=Priority.HIGH, idempotency_key=key
+        )
+        if result.created or not made.filter(job_id=result.job_id).exists():
+            return result
+        # The job only has to end, after a kill perhaps, so it does not carry out this order.
+        key = f"classify:after:{result.job_id}"

@@ -17,8 +17,8 @@ from typing import Final
 import nh3
 
 from mail.gmail.answers import Message as GmailMessage
-from mail.gmail.client import GmailClient
-from mail.gmail.errors import GmailNotFound
+from mail.gmail.client import MAX_BATCH, GmailClient
+from mail.gmail.errors import GmailError, GmailNotFound
 from mail.gmail.mime import OutgoingMail, in_ascii
 from mail.models import MAX_INSTRUCTION_LENGTH, Draft
 from mail.text.cleaning import clean_text
@@ -26,6 +26,7 @@ from mail.text.html_depth import buildable
 from mail.text.html_text import html_to_text
 from mail.text.parse import parse_message
 from mail.text.parsed import Address, ParsedMail
+from mail.text.parts import raw_headers
 
 MARKER: Final = "✂️"
 # The variation selector is optional, because some programs drop it.
@@ -148,6 +149,27 @@ def thread_drafts(gmail: GmailClient, gmail_thread_id: str) -> list[GmailDraft]:
             return found
 
 
+def drafts_outside(gmail: GmailClient, rfc822_id: str) -> list[GmailDraft]:
+    """Return the drafts with this Message-ID among the newest of all threads.
+
+    Gmail puts a draft into a thread of its own if it cannot refer to the message that it answers,
+    because that has no proper Message-ID. Gmail's search would find all, but it may lag behind.
+    """
+    newest = gmail.list_drafts().get("drafts", [])[:MAX_BATCH]
+    draft_ids = {one["message"]["id"]: one["id"] for one in newest}
+    answers = gmail.get_messages(list(draft_ids), "metadata") if draft_ids else {}
+    found = (
+        read_draft(gmail, draft_ids[message_id])
+        for message_id, answer in answers.items()
+        if not isinstance(answer, GmailError) and _message_id(answer) == rfc822_id
+    )
+    return [draft for draft in found if draft is not None]
+
+
+def _message_id(message: GmailMessage) -> str:
+    return (raw_headers(message.get("payload", {})).get("Message-ID") or "").strip()
+
+
 def trash_unless_edited(gmail: GmailClient, draft: GmailDraft) -> bool:
     """Move the draft as it was read to the trash; return False if it was edited or moved since."""
     try:
@@ -160,9 +182,11 @@ def trash_unless_edited(gmail: GmailClient, draft: GmailDraft) -> bool:
 def trash_unedited(
     gmail: GmailClient, gmail_thread_id: str, rfc822_id: str, content_hash: str
 ) -> int:
-    """Move the thread's unedited drafts with this Message-ID to the trash; return how many."""
-    found = thread_drafts(gmail, gmail_thread_id)
-    ours = [one for one in found if (one.rfc822_id, one.content_hash) == (rfc822_id, content_hash)]
+    """Move the unedited drafts with this Message-ID to the trash; return how many."""
+    found = [one for one in thread_drafts(gmail, gmail_thread_id) if one.rfc822_id == rfc822_id]
+    ours = [
+        one for one in found or drafts_outside(gmail, rfc822_id) if one.content_hash == content_hash
+    ]
     return sum(trash_unless_edited(gmail, one) for one in ours)
 
 

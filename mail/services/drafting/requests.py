@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 from uuid import UUID
 
@@ -28,7 +29,7 @@ def enqueue_draft(message: Message) -> EnqueueResult:
 
 def enqueue_manual_draft(message: Message) -> EnqueueResult:
     """Have an answer drafted that the person asked for. Must run in the firm's scope."""
-    return enqueue("manual_draft", about_message(message), priority=Priority.HIGH)
+    return _enqueue_another("manual_draft", about_message(message), message.thread_id)
 
 
 def enqueue_unstored(account_id: UUID, gmail_message_id: str, order: LabelKey) -> EnqueueResult:
@@ -40,14 +41,21 @@ def enqueue_unstored(account_id: UUID, gmail_message_id: str, order: LabelKey) -
 def enqueue_rework(thread: MailThread) -> EnqueueResult:
     """Have the thread's draft written anew. Must run in the firm's scope."""
     payload = {"account_id": thread.account_id, "thread_id": thread.pk}
-    written = Draft.objects.filter(thread=thread, written_at__isnull=False)
+    return _enqueue_another("rework", payload, thread.pk)
+
+
+def _enqueue_another(
+    job_type: str, payload: Mapping[str, object], thread_id: UUID
+) -> EnqueueResult:
+    """Have a draft written that the person asks for now, by a job that has not written one yet."""
+    written = Draft.objects.filter(thread_id=thread_id, written_at__isnull=False)
     key: str | None = None
     while True:
-        result = enqueue("rework", payload, priority=Priority.HIGH, idempotency_key=key)
+        result = enqueue(job_type, payload, priority=Priority.HIGH, idempotency_key=key)
         if result.created or not written.filter(job_id=result.job_id).exists():
             return result
-        # The job has written its draft and only has to end, so it does not read this order.
-        key = f"rework:after:{result.job_id}"
+        # The job only has to end, after a kill perhaps, so it does not do what is asked now.
+        key = f"{job_type}:after:{result.job_id}"
 
 
 def enqueue_sent_check(account_id: UUID, thread_id: UUID) -> EnqueueResult:

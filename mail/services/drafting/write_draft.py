@@ -31,6 +31,7 @@ from mail.services.drafting.cleanup import end_draft
 from mail.services.drafting.compose_draft import compose_draft, mail_of, reply_faults
 from mail.services.drafting.gmail_drafts import (
     GmailDraft,
+    drafts_outside,
     is_kept_whole,
     read_draft,
     thread_drafts,
@@ -234,7 +235,8 @@ def _written_before(task: DraftTask, draft: Draft) -> GmailDraft | None:
     with firm_scope(task.account.firm_id):
         known = known_ids(task)
     # An edit may change the Message-ID, but the marker stays.
-    return next((one for one in found if one.has_marker and one.draft_id not in known), None)
+    edited = next((one for one in found if one.has_marker and one.draft_id not in known), None)
+    return edited or next(iter(drafts_outside(task.gmail, draft.rfc822_id)), None)
 
 
 def _finish(task: DraftTask, draft: Draft, draft_id: str, message_id: str, *, edited: bool) -> bool:

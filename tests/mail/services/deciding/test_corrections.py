@@ -14,7 +14,7 @@ from mail.job_handlers import classify as classify_job
 from mail.labels import LabelKey
 from mail.llm.base import Category
 from mail.models import Decision, Draft, EventType, MailEvent, Rule
-from mail.services.deciding.corrections import decide_for_person
+from mail.services.deciding.corrections import decide_for_person, reclassify
 from mail.services.deciding.requests import enqueue_classify
 from mail.services.rules.operations import change_rule, enable_rule, try_rule
 from tenants.models import Role
@@ -31,7 +31,7 @@ from tests.mail.draft_kit import (
     synced,
     the_thread,
 )
-from tests.mail.mail_kit import Mailbox, jobs, letter, stored
+from tests.mail.mail_kit import Mailbox, done_before_a_kill, drain_later, jobs, letter, stored
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -222,6 +222,21 @@ def test_an_order_given_while_another_is_carried_out_stands(
         "waiting",
         "action_required",
         "waiting",
+    ]
+
+
+@pytest.mark.parametrize("then", [Category.WAITING, None], ids=["another", "once more"])
+def test_an_order_after_a_kill_that_follows_a_decision_is_carried_out(
+    mailbox: Mailbox, then: Category | None
+) -> None:
+    message = mailbox.message(arrived_as(mailbox, Category.FYI))
+    reclassify(message, category=Category.ACTION_REQUIRED)
+    done_before_a_kill("classify", refunded=True)
+    reclassify(message, category=then or "")
+    drain_later()
+    assert sources()[1:] == [
+        ("person", "action_required"),
+        ("person", "waiting") if then else ("rule", "fyi"),
     ]
 
 

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from jobs.engine.outcomes import Retry
 from jobs.queue import cancel
 from jobs.testing import assert_idempotent, run_job
-from jobs.testing.run import claimed_now, performed, settled
 from mail.gmail.simulator.faults import LOST_ANSWER
 from mail.labels import LabelKey
 from mail.models import Draft
@@ -30,8 +28,8 @@ from tests.mail.draft_kit import (
     synced,
     versions,
 )
-from tests.mail.mail_kit import Mailbox, drain, jobs, letter, stored
-from tests.queue_kit import FAILURE, later
+from tests.mail.mail_kit import Mailbox, done_before_a_kill, drain, jobs, letter, stored
+from tests.queue_kit import later
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
@@ -40,13 +38,13 @@ class Killed(BaseException):
     """The worker dies here."""
 
 
-def waiting(mailbox: Mailbox) -> Any:
+def waiting(mailbox: Mailbox, message_id: str = "<q1@customer.example>") -> Any:
     """Return the draft job of a question, before its first attempt."""
     from mail.services.deciding.classify import classify_thread
     from tests.mail.mail_kit import FixedClassifier
 
     prepared(mailbox)
-    arrived = mailbox.receive(letter("Price list", QUESTION, message_id="<q1@customer.example>"))
+    arrived = mailbox.receive(letter("Price list", QUESTION, message_id=message_id))
     mailbox.store_all()
     message = mailbox.message(arrived)
     judging = jobs("classify")[0]
@@ -101,8 +99,11 @@ def test_a_kill_at_any_step_leaves_one_draft(
     assert [status for _, status, _ in versions()] == ["ready"]
 
 
-def test_an_answer_that_is_lost_makes_no_second_draft(mailbox: Mailbox) -> None:
-    job = waiting(mailbox)
+@pytest.mark.parametrize("message_id", ["<q1@customer.example>", ""], ids=["in thread", "apart"])
+def test_an_answer_that_is_lost_makes_no_second_draft(mailbox: Mailbox, message_id: str) -> None:
+    # Gmail puts the draft into a thread of its own if the question has no Message-ID.
+    job = waiting(mailbox, message_id)
+    mailbox.simulator.delay_search(3600)
     mailbox.simulator.order_fault(LOST_ANSWER, method="drafts.create")
     assert run_job(job).status == "pending"
     assert len(listed(mailbox)) == 1
@@ -146,16 +147,6 @@ def test_an_edit_between_the_look_and_the_removal_is_seen(
     assert draft.get_content().strip() == "In the last moment."
 
 
-def written_before_a_kill(mailbox: Mailbox, job_type: str) -> None:
-    """Let an attempt write its draft, and its worker die before the job's end is stored."""
-    (job,) = jobs(job_type)
-    held = claimed_now(job.pk)
-    performed(held)
-    # As a rescue leaves it, which has to wait for the end of the lease.
-    settled(held, Retry(60, FAILURE, died=True))
-    assert versions()[-1][1] == "ready"
-
-
 def ordered(mailbox: Mailbox, text: str) -> None:
     """Order a rework of a new draft in Gmail; leave its job to the test."""
     arrived = asked(prepared(mailbox))
@@ -168,7 +159,7 @@ def ordered(mailbox: Mailbox, text: str) -> None:
 
 def test_a_rework_killed_after_it_wrote_is_not_done_again(mailbox: Mailbox) -> None:
     ordered(mailbox, "Shorter, please.")
-    written_before_a_kill(mailbox, "rework")
+    done_before_a_kill("rework")
     with later(3600):
         drain()
     assert versions() == [("automatic", "replaced", 0), ("rework", "ready", 1)]
@@ -181,7 +172,7 @@ def test_a_rework_killed_after_it_wrote_is_not_done_again(mailbox: Mailbox) -> N
 
 def test_an_order_after_a_killed_rework_wrote_is_carried_out(mailbox: Mailbox) -> None:
     ordered(mailbox, "Shorter, please.")
-    written_before_a_kill(mailbox, "rework")
+    done_before_a_kill("rework")
     request_rework(stored(Draft)[1], instruction="Friendlier, please.")
     with later(3600):
         drain()
@@ -198,7 +189,7 @@ def test_an_answer_on_request_that_the_person_discards_is_not_written_again(
     with firm_scope(mailbox.firm):
         request_sync(mailbox.account)
     run_job(jobs("sync")[0])
-    written_before_a_kill(mailbox, "manual_draft")
+    done_before_a_kill("manual_draft")
     mailbox.gmail.delete_draft(listed(mailbox)[0]["id"])
     synced(mailbox)
     with later(3600):

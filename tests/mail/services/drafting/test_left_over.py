@@ -37,9 +37,9 @@ from tests.mail.services.drafting.test_recipients import inquiry
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
 
-def asked_for_and_lost(mailbox: Mailbox) -> None:
+def asked_for_and_lost(mailbox: Mailbox, **more: str) -> None:
     """Let the person ask for a draft, and lose Gmail's answer to its creation."""
-    arrived = asked(prepared(mailbox), "The parcel left today.")
+    arrived = asked(prepared(mailbox), "The parcel left today.", **more)
     give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
     mailbox.simulator.order_fault(LOST_ANSWER, method="drafts.create")
     synced(mailbox)
@@ -53,6 +53,15 @@ def answer_later(mailbox: Mailbox) -> None:
                     reply_to_id="<q1@customer.example>")  # fmt: skip
     mailbox.receive(answer, labels=("SENT",), at=datetime.now(UTC) + timedelta(minutes=2))
     synced(mailbox)
+
+
+def test_a_draft_that_was_begun_goes_from_a_thread_of_its_own(mailbox: Mailbox) -> None:
+    # The mail has no Message-ID to which the draft could refer.
+    asked_for_and_lost(mailbox, message_id="")
+    delete(mailbox, stored(Draft)[0].message.gmail_message_id)
+    synced(mailbox)
+    drain_later()
+    assert listed(mailbox) == []
 
 
 def test_a_draft_that_was_begun_goes_where_the_person_has_answered_since(mailbox: Mailbox) -> None:
