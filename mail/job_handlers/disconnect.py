@@ -11,7 +11,8 @@ from jobs.retry import RetryPolicy
 from jobs.states import Category
 from mail.gmail.errors import GmailError
 from mail.job_handlers.base import AccountPayload
-from mail.services.mailboxes.connect_account import erase_mail, revoke_credential
+from mail.services.mailboxes.connect_account import revoke_credential
+from mail.services.mailboxes.erase_mail import count_mail, erase_mail
 
 
 @job(
@@ -31,6 +32,8 @@ def revoke(payload: AccountPayload, _: JobContext) -> dict[str, Any]:
 
 
 @job("erase.gmail", category=Category.MAINTENANCE, payload=AccountPayload)
-def erase(payload: AccountPayload, _: JobContext) -> dict[str, Any]:
+def erase(payload: AccountPayload, ctx: JobContext) -> dict[str, Any]:
     """Delete the mail of a mailbox that is still disconnected."""
-    return erase_mail(payload.account_id, payload.tenant_id)
+    mailbox_of_firm = payload.account_id, payload.tenant_id
+    counted = ctx.step("count", count_mail, *mailbox_of_firm)
+    return erase_mail(*mailbox_of_firm, counted=counted)

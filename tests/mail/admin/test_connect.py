@@ -32,9 +32,10 @@ from mail.models import (
     Mode,
 )
 from mail.services.actions.sweep import sweep_actions
-from mail.services.mailboxes import connect_account as connect_account_module
-from mail.services.mailboxes.connect_account import CONTENT, disconnect_account, erase_mail
+from mail.services.mailboxes import erase_mail as erase_mail_module
+from mail.services.mailboxes.connect_account import disconnect_account
 from mail.services.mailboxes.credentials import StoredToken
+from mail.services.mailboxes.erase_mail import CONTENT, count_mail, erase_mail
 from mail.services.queueing import request_sync
 from mail.services.sending.outbound import request_reply
 from mail.services.syncing.labels import ensure_own_labels
@@ -51,7 +52,7 @@ from tests.mail.draft_kit import (
     state_labels,
 )
 from tests.mail.google_kit import MODIFY, answer_consent, granted
-from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored
+from tests.mail.mail_kit import Mailbox, drain, drain_later, jobs, letter, only, stored
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-01", "M-24")]
 
@@ -532,14 +533,38 @@ def test_what_was_read_while_the_mailbox_was_disconnected_is_not_stored(connecte
     assert stored(Message) == []
 
 
+def test_a_deletion_that_was_interrupted_says_of_how_many_rows(
+    connected: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected.receive_many(2)
+    connected.store_all()
+    rows = count_mail(connected.account.pk, connected.firm.pk)
+    disconnect_account(connected.account, keep_days=0)
+    rows += 1  # the event that it was disconnected
+    delete = erase_mail_module._delete_page
+
+    def dies_at_the_end(*arguments: Any) -> int:
+        if not stored(Message):
+            monkeypatch.setattr(erase_mail_module, "_delete_page", delete)
+            raise OSError("the worker died")
+        return delete(*arguments)
+
+    monkeypatch.setattr(erase_mail_module, "_delete_page", dies_at_the_end)
+    (job,) = jobs("erase.gmail")
+    assert run_job(job).status == "pending"
+    drain_later()
+    assert only(jobs(live=False), pk=job.pk).result == {"rows": rows}
+    assert audit_entries(connected.account.pk)[-1].after == {"rows": rows}
+
+
 def test_a_mailbox_connected_again_amid_the_deletion_keeps_what_is_left(
     connected: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connected.receive_many(2)
     connected.store_all()
     disconnect_account(connected.account, keep_days=0)
-    monkeypatch.setattr(connect_account_module, "DELETED_AT_ONCE", 1)
-    delete = connect_account_module._delete_page
+    monkeypatch.setattr(erase_mail_module, "DELETED_AT_ONCE", 1)
+    delete = erase_mail_module._delete_page
 
     def connects_again(*arguments: Any) -> int:
         deleted = delete(*arguments)
@@ -548,7 +573,7 @@ def test_a_mailbox_connected_again_amid_the_deletion_keeps_what_is_left(
                 MailAccount.objects.update(connection=Connection.CONNECTED, history_cursor=7)
         return deleted
 
-    monkeypatch.setattr(connect_account_module, "_delete_page", connects_again)
+    monkeypatch.setattr(erase_mail_module, "_delete_page", connects_again)
     erase_mail(connected.account.pk, connected.firm.pk)
     assert len(stored(Message)) == 1
     assert connected.reload().history_cursor == 7

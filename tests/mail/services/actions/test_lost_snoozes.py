@@ -27,9 +27,9 @@ from mail.services.mailboxes.connect_account import (
     Consent,
     connect_account,
     disconnect_account,
-    erase_mail,
 )
 from mail.services.mailboxes.credentials import store_grant
+from mail.services.mailboxes.erase_mail import erase_mail
 from mail.services.mailboxes.modes import pause_mailbox, resume_writing
 from tenants.audit import SERVICE
 from tenants.models import Firm

@@ -58,7 +58,7 @@ def answer_later(mailbox: Mailbox) -> None:
 def test_a_draft_that_was_begun_goes_from_a_thread_of_its_own(mailbox: Mailbox) -> None:
     # The mail has no Message-ID to which the draft could refer.
     asked_for_and_lost(mailbox, message_id="")
-    delete(mailbox, stored(Draft)[0].message.gmail_message_id)
+    delete(mailbox, mailbox.messages()[0].gmail_message_id)
     synced(mailbox)
     drain_later()
     assert listed(mailbox) == []

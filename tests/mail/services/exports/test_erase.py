@@ -36,7 +36,8 @@ from mail.services.exports.requests import request_data
 from mail.services.exports.subjects import checked_address, pattern_of
 from mail.services.exports.write import JobLease
 from mail.services.mailboxes import connect_account
-from mail.services.mailboxes.connect_account import disconnect_account, erase_mail
+from mail.services.mailboxes.connect_account import disconnect_account
+from mail.services.mailboxes.erase_mail import erase_mail
 from mail.services.queueing import request_sync
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.models import AuditEntry, Firm, Role
