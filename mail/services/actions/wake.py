@@ -59,13 +59,15 @@ def wake(
     except GmailNotFound:
         _note_awake(action)
         return {"skipped": True, "reason": "The message is no longer in Gmail"}
+    # An earlier attempt, whose answer was lost, may have brought it back.
+    changed = bool(change) or WOKEN_AT in (action.undo_hint or {})
     with firm_scope(account.firm_id):
         store_labels(account, action.message_id, after, state.cursor)
         # Otherwise another worker, which took this one for dead, has noted it already.
         if _note_awake(action):
-            detail = {"action_id": str(action.pk), "changed": bool(change)}
+            detail = {"action_id": str(action.pk), "changed": changed}
             record_event(EventType.UNSNOOZED, account, message=action.message, detail=detail)
-    return {"action_id": str(action.pk), "changed": bool(change)}
+    return {"action_id": str(action.pk), "changed": changed}
 
 
 def _way_back(gmail: GmailClient, action: Action, labels: list[str], label_id: str) -> LabelChange:

@@ -451,6 +451,23 @@ def test_a_lost_answer_hides_it_once_and_wakes_it(mailbox: Mailbox) -> None:
     assert mailbox.labels(arrived) == set(ARRIVED)
 
 
+def test_a_wake_whose_answer_was_lost_says_that_it_brought_the_message_back(
+    mailbox: Mailbox,
+) -> None:
+    arrived = received(mailbox)
+    action = done(mailbox, arrived, "snooze", **AN_HOUR)
+    mailbox.simulator.order_fault(LOST_ANSWER, method="messages.modify")
+    (job,) = jobs("unsnooze.gmail")
+    with frozen_time(database_now()) as clock:
+        clock.tick(hours=1, seconds=1)
+        assert run_job(job).status == "pending"
+        assert mailbox.labels(arrived) == set(ARRIVED)
+        clock.tick(minutes=5)
+        woken = {"action_id": str(action.pk), "changed": True}
+        assert run_job(job).result == woken
+    assert only(stored(MailEvent), event_type=EventType.UNSNOOZED).detail == woken
+
+
 def test_a_snooze_that_failed_after_it_hid_the_message_wakes_it_all_the_same(
     mailbox: Mailbox,
 ) -> None:
