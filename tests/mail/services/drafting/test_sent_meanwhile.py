@@ -46,6 +46,15 @@ def sent_then_asked_again(mailbox: Mailbox, *, after: float) -> None:
     drain_later(3)
 
 
+def test_one_sent_from_a_thread_of_its_own_is_not_taken_for_discarded(mailbox: Mailbox) -> None:
+    # The question has no Message-ID to which the draft could refer.
+    arrived = asked(prepared(mailbox), message_id="")
+    mailbox.gmail.send_draft(listed(mailbox)[0]["id"])
+    synced(mailbox)
+    assert versions() == [("automatic", "sent", 0)]
+    assert mailbox.message(arrived).thread.status == "sent"
+
+
 def test_a_question_after_it_is_answered_all_the_same(mailbox: Mailbox) -> None:
     sent_then_looked_at_late(mailbox, asked_again_after=5)
     assert versions() == [("automatic", "sent", 0), ("automatic", "ready", 0)]

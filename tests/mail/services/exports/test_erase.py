@@ -35,7 +35,7 @@ from mail.services.exports.erase import Step, erase_step
 from mail.services.exports.requests import request_data
 from mail.services.exports.subjects import checked_address, pattern_of
 from mail.services.exports.write import JobLease
-from mail.services.mailboxes import connect_account
+from mail.services.mailboxes import erase_mail as erase_mail_module
 from mail.services.mailboxes.connect_account import disconnect_account
 from mail.services.mailboxes.erase_mail import erase_mail
 from mail.services.queueing import request_sync
@@ -376,14 +376,14 @@ def test_an_answer_that_a_job_stores_while_the_mail_of_a_mailbox_is_deleted_goes
     arrived = mailbox.receive()
     mailbox.store_all()
     disconnect_account(mailbox.account, keep_days=0, reason="left")
-    of_account = connect_account._of_account
+    of_account = erase_mail_module._of_account
 
     def late(model: type[Any], account_id: Any) -> Any:
         if model is Message and mailbox.messages():
             answer(mailbox, arrived)
         return of_account(model, account_id)
 
-    monkeypatch.setattr(connect_account, "_of_account", late)
+    monkeypatch.setattr(erase_mail_module, "_of_account", late)
     erase_mail(mailbox.account.pk, mailbox.firm.pk)
     assert stored(Message) == []
     assert stored(OutboundMessage) == []
