@@ -36,7 +36,10 @@ _HISTORY = (
 
 
 def delete_jobs_of_firm(firm_id: int) -> int:
-    """Delete a chunk of the firm's jobs that are not in flight; return how many."""
+    """Delete a chunk of the firm's jobs; return how many.
+
+    Those in flight stay, and those that another transaction has locked.
+    """
     rows = fetch(
         f"""
         SELECT job_id FROM jobs_jobqueue WHERE firm_id = %s AND status NOT IN ({_IN_FLIGHT})
@@ -44,18 +47,25 @@ def delete_jobs_of_firm(firm_id: int) -> int:
         """,
         [firm_id],
     )
-    return _delete([(row[0], firm_id) for row in rows])
+    read_uuid = dialects.current().read_uuid
+    return delete_jobs([(read_uuid(job_id), firm_id) for (job_id,) in rows])
 
 
-def stop_jobs_of_firm(firm_id: int) -> int:
-    """Ask the firm's jobs in flight to end; return how many are in flight."""
-    return _stop("firm_id = %s", [firm_id])
+def stop_jobs_of_firm(firm_id: int) -> None:
+    """Ask the firm's jobs in flight to end, but for those that another transaction has locked."""
+    _stop("firm_id = %s", [firm_id])
+
+
+def has_jobs(firm_id: int) -> bool:
+    """Say whether the firm has any job."""
+    return bool(fetch("SELECT 1 FROM jobs_jobqueue WHERE firm_id = %s LIMIT 1", [firm_id]))
 
 
 def delete_jobs_of_user(user_id: Any, after: UUID) -> tuple[UUID | None, int]:
     """Delete the user's jobs among the next WALK after this id; ask those in flight to end.
 
-    Returns the id to continue after (None at the end), and how many of the user's are in flight.
+    Returns the id to continue after (None at the end), and how many of the user's stay: those in
+    flight, and those that another transaction has locked.
     """
     dialect = dialects.current()
     user = JobQueue._meta.get_field("user").get_db_prep_value(user_id, connection)
@@ -72,42 +82,61 @@ def delete_jobs_of_user(user_id: Any, after: UUID) -> tuple[UUID | None, int]:
         f"SELECT j.job_id, j.firm_id, j.status FROM ({ours}) AS j WHERE j.user_id = %s",
         [start, user],
     )
-    over = [(job_id, firm_id) for job_id, firm_id, status in rows if status not in IN_FLIGHT]
-    in_flight = [job_id for job_id, _, status in rows if status in IN_FLIGHT]
-    for job_id in in_flight:
-        _stop("job_id = %s", [job_id])
-    _delete(over)
-    return (dialect.read_uuid(ends[0][0]) if ends else None), len(in_flight)
+    over = []
+    for job_id, firm_id, status in rows:
+        if status in IN_FLIGHT:
+            _stop("job_id = %s", [job_id])
+        else:
+            over.append((dialect.read_uuid(job_id), firm_id))
+    deleted = delete_jobs(over)
+    return (dialect.read_uuid(ends[0][0]) if ends else None), len(rows) - deleted
 
 
-def _stop(where: str, params: list[Any]) -> int:
-    now = dialects.current().now_sql()
-    run(
-        f"UPDATE jobs_jobqueue SET cancel_requested_at = {now}, updated_at = {now}"
-        f" WHERE {where} AND status IN ({_IN_FLIGHT}) AND cancel_requested_at IS NULL",
+def lock_free_jobs(job_ids: Sequence[UUID]) -> Sequence[UUID]:
+    """Lock those of the jobs that no other transaction has locked, and return their ids.
+
+    A caller may keep its transaction open: a deletion that waited for it would keep all other jobs
+    of the chunk locked, and the two could deadlock.
+    """
+    dialect = dialects.current()
+    if not dialect.skip_locked or not job_ids:
+        return job_ids
+    ids, params = dialects.ids_sql(job_ids)
+    locked = fetch(
+        f"SELECT job_id FROM jobs_jobqueue WHERE job_id IN (SELECT r.id FROM {ids})"
+        f" {dialect.skip_locked}",
         params,
     )
-    counted = fetch(
-        f"SELECT count(*) FROM jobs_jobqueue WHERE {where} AND status IN ({_IN_FLIGHT})", params
+    return [dialect.read_uuid(job_id) for (job_id,) in locked]
+
+
+def _stop(where: str, params: list[Any]) -> None:
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    run(
+        f"""
+        UPDATE jobs_jobqueue SET cancel_requested_at = {now}, updated_at = {now}
+        WHERE job_id IN (
+            SELECT job_id FROM jobs_jobqueue
+            WHERE {where} AND status IN ({_IN_FLIGHT}) AND cancel_requested_at IS NULL
+            {dialect.skip_locked}
+        )
+        """,
+        params,
     )
-    return int(counted[0][0])
-
-
-def _delete(jobs: Sequence[tuple[Any, int]]) -> int:
-    """Delete these jobs, given by stored id and firm, with what is kept for each."""
-    read_uuid = dialects.current().read_uuid
-    return delete_jobs([(read_uuid(job_id), firm_id) for job_id, firm_id in jobs])
 
 
 def delete_jobs(jobs: Sequence[tuple[UUID, int]]) -> int:
-    """Delete these jobs (id, firm id) with their history, except those in flight.
+    """Delete these jobs (id, firm id) with their history; return how many were deleted.
 
-    Returns how many were deleted. Must run in a transaction with every firm in scope.
+    Those in flight stay, and those that another transaction has locked. Must run in a transaction
+    with every firm in scope.
     """
-    if not jobs:
+    free = lock_free_jobs([job_id for job_id, _ in jobs])
+    if not free:
         return 0
     dialect = dialects.current()
-    rows, params = dialect.rows_sql("r", {"id": Column.UUID, "firm_id": Column.BIGINT}, jobs)
+    rows, params = dialects.ids_sql(free)
     gone = fetch(
         f"""
         DELETE FROM jobs_jobqueue WHERE job_id IN (SELECT r.id FROM {rows})

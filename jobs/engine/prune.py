@@ -14,7 +14,7 @@ from jobs.conf import retention_days
 from jobs.engine import dialects
 from jobs.engine.batches import UNCOMPLETED_SQL
 from jobs.engine.clock import database_now
-from jobs.engine.delete_owned import delete_history
+from jobs.engine.delete_owned import delete_history, lock_free_jobs
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
 from jobs.engine.schedule_runs import IN_OPEN_RUN
@@ -119,11 +119,15 @@ def _prune_chunk(firm_id: int, after: UUID, kept: _Kept) -> tuple[UUID | None, i
 
 
 def _delete(firm_id: int, job_ids: list[UUID]) -> int:
-    """Delete these jobs, except those with a dead letter, an open fan-in or an unfinished run."""
-    if not job_ids:
+    """Delete these jobs, except those with a dead letter, an open fan-in or an unfinished run.
+
+    Jobs that another transaction has locked are left to the next purge.
+    """
+    free = lock_free_jobs(job_ids)
+    if not free:
         return 0
     dialect = dialects.current()
-    rows, params = dialects.ids_sql(job_ids)
+    rows, params = dialects.ids_sql(free)
     gone = fetch(
         f"""
         DELETE FROM jobs_jobqueue
@@ -238,16 +242,16 @@ def _ago_sql() -> str:
 
 
 def _delete_where(table: str, condition: str, params: list[Any]) -> int:
-    """Delete a firm's rows, a chunk in each transaction."""
+    """Delete a firm's rows, a chunk in each transaction, but for those that others have locked."""
     wanted = f"firm_id = %s AND {condition}"
-    # The condition is repeated: a row that changed since it was selected (a renewed lock) stays.
     sql = f"""
-        DELETE FROM {table}
-        WHERE id IN (SELECT id FROM {table} WHERE {wanted} LIMIT {CHUNK}) AND {wanted}
+        DELETE FROM {table} WHERE id IN (
+            SELECT id FROM {table} WHERE {wanted} LIMIT {CHUNK} {dialects.current().skip_locked}
+        )
         """
     total = 0
     while True:
-        deleted = in_transaction(lambda: run(sql, params * 2))
+        deleted = in_transaction(lambda: run(sql, params))
         total += deleted
         if deleted < CHUNK:
             return total

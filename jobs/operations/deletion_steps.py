@@ -20,6 +20,7 @@ from jobs.engine.delete_owned import (
     delete_follow_ups_of_user,
     delete_jobs_of_firm,
     delete_jobs_of_user,
+    has_jobs,
     stop_jobs_of_firm,
 )
 from jobs.engine.transactions import in_transaction
@@ -46,7 +47,10 @@ class Deleter:
 
 @dataclass(frozen=True)
 class Step:
-    """The result of a chunk: whether all is deleted, else whether it waits for jobs in flight."""
+    """The result of a chunk: whether all is deleted, else whether it waits for jobs.
+
+    Those are in flight, or another transaction has locked them.
+    """
 
     is_over: bool = False
     waits: bool = False
@@ -82,10 +86,10 @@ def firm_step(firm_id: int, deleter: Deleter) -> Step:
                 return Step(is_over=True)
             if firm.active:
                 raise Cancel("the firm was activated again: the deletion stopped")
-            in_flight = stop_jobs_of_firm(firm_id)
+            stop_jobs_of_firm(firm_id)
             if delete_jobs_of_firm(firm_id):
                 return Step()
-            if in_flight:
+            if has_jobs(firm_id):
                 return Step(waits=True)
             tables = owned_tables()
             # Twice: a fold of counters for which the first pass waited may have put rows into
@@ -114,14 +118,16 @@ def user_step(user_id: str, after: UUID, deleter: Deleter) -> Step:
             _get_inactive_user(user_id)
             if after == FIRST_ID:
                 delete_follow_ups_of_user(user_id)
-            last, in_flight = delete_jobs_of_user(user_id, after)
-            return Step(after=last, waits=in_flight > 0)
+            last, left = delete_jobs_of_user(user_id, after)
+            return Step(after=last, waits=left > 0)
 
     return in_transaction(step)
 
 
 def delete_jobs(user_id: str, deleter: Deleter, between: Callable[[], None]) -> bool:
-    """Delete the user's jobs in one pass over all jobs; return whether some are in flight.
+    """Delete the user's jobs in one pass over all jobs; return whether some are left.
+
+    Those are in flight, or another transaction has locked them.
 
     `between` is called after each chunk.
 
