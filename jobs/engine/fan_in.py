@@ -26,7 +26,7 @@ from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.fan_in_rows import delete_fan_in, fan_in_columns_sql, read_fan_in, store_fan_in
-from jobs.engine.insert import dispatch_after_commit, dispatch_groups, insert
+from jobs.engine.insert import dispatch_after_commit, dispatch_groups, insert, insert_at_once
 from jobs.engine.new_job import NewJob
 from jobs.engine.replace import insert_or_replace
 from jobs.engine.steps import save_step
@@ -72,7 +72,7 @@ def _fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) 
         raise LeaseLost(f"job {claim.job_id} now belongs to another worker")
     fan_in_id = store_fan_in(then, name)
     _add_members(fan_in_id, then.firm_id, set(stored))
-    _fire([fan_in_id])
+    _fire_soon([fan_in_id])
     return stored
 
 
@@ -154,9 +154,7 @@ def leave_fan_ins(settled: Sequence[tuple[int, UUID, bool]]) -> None:
         """,
         params,
     )
-    unfired = _fire({dialect.read_uuid(row[0]) for row in left})
-    if unfired:
-        transaction.on_commit(lambda: fire_each([unfired], _fire_waiting), robust=True)
+    _fire_soon({dialect.read_uuid(row[0]) for row in left})
 
 
 def fire_each(several: Sequence[T], fire: Callable[[T], object]) -> None:
@@ -215,7 +213,14 @@ def _remove(members: Sequence[UUID]) -> None:
         f"DELETE FROM jobs_faninmember WHERE id IN (SELECT r.id FROM {rows}) RETURNING fan_in_id",
         params,
     )
-    _fire({dialect.read_uuid(row[0]) for row in left})
+    _fire_soon({dialect.read_uuid(row[0]) for row in left})
+
+
+def _fire_soon(fan_in_ids: Collection[UUID]) -> None:
+    """Fire the fan-ins that are complete, or look again after the commit."""
+    unfired = _fire(fan_in_ids)
+    if unfired:
+        transaction.on_commit(lambda: fire_each([unfired], _fire_waiting), robust=True)
 
 
 def _fire_waiting(fan_in_ids: Collection[UUID]) -> None:
@@ -225,7 +230,8 @@ def _fire_waiting(fan_in_ids: Collection[UUID]) -> None:
 def _fire(fan_in_ids: Collection[UUID], *, waits: bool = False) -> set[UUID]:
     """Fire the fan-ins that have no member left and have not fired; return the others.
 
-    Fan-ins that another transaction has locked are left out, unless this one `waits` for them.
+    Unless this transaction `waits`, those that another has locked are left out, and those whose job
+    has an idempotency key with which another is enqueueing a job.
     """
     if not fan_in_ids:
         return set()
@@ -250,8 +256,10 @@ def _fire(fan_in_ids: Collection[UUID], *, waits: bool = False) -> set[UUID]:
     fired = {}
     opened = set()
     for fan_in_id, job, rest in map(read_fan_in, complete):
+        job_id = insert([job])[0] if waits else insert_at_once(job)
+        if job_id is None:
+            continue
         fired[fan_in_id] = job
-        (job_id,) = insert([job])
         run(
             f"UPDATE jobs_fanin SET fired_at = {dialect.now_sql()}, then_job_id = %s WHERE id = %s",
             [dialect.value(Column.UUID, job_id), dialect.value(Column.UUID, fan_in_id)],
@@ -261,7 +269,7 @@ def _fire(fan_in_ids: Collection[UUID], *, waits: bool = False) -> set[UUID]:
     if fired:
         dispatch_after_commit(dispatch_groups(fired.values()))
     # An existing job that has the key of one in the chain may be completed already.
-    _fire(opened)
+    _fire_soon(opened)
     return set(fan_in_ids) - fired.keys()
 
 

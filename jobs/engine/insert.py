@@ -6,12 +6,12 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from jobs.engine import dialects
 from jobs.engine.admission import admit
-from jobs.engine.dialects import Column
+from jobs.engine.dialects import SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.insert_sql import insert_sql, rows_sql
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.new_job import NewJob
@@ -20,6 +20,7 @@ from jobs.engine.transactions import (
     bypasses_rls,
     fetch,
     in_transaction,
+    limit_lock_waits,
     run,
     run_alone,
     run_bypassing,
@@ -53,6 +54,27 @@ def insert(jobs: Sequence[NewJob], *, database: BaseDatabaseWrapper | None = Non
     if at_once(jobs, database):
         return [job.job_id for job in jobs]
     return in_transaction(lambda: _insert_in_batches(jobs))
+
+
+def insert_at_once(job: NewJob) -> UUID | None:
+    """Store the job in the open transaction, and return the id of the stored job as `insert` does.
+
+    Returns None while another transaction is enqueueing a job with its idempotency key: that one
+    may stay open for long.
+    """
+    if job.idempotency_key is None or connection.vendor != "postgresql":
+        return insert([job])[0]
+    ((before,),) = fetch("SELECT current_setting('lock_timeout')", [])
+    try:
+        with transaction.atomic():
+            limit_lock_waits(SHORT_LOCK_TIMEOUT_MILLISECONDS)
+            (job_id,) = insert([job])
+            fetch("SELECT set_config('lock_timeout', %s, true)", [before])
+            return job_id
+    except DatabaseError as error:
+        if not dialects.current().is_lock_timeout(error):
+            raise
+        return None
 
 
 def dispatch_groups(jobs: Iterable[NewJob]) -> set[DispatchGroup]:

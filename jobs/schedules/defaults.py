@@ -10,6 +10,7 @@ from django.db.models import Q
 
 from jobs import registry
 from jobs.engine.clock import database_now
+from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
 from jobs.registry import JobType, Scheduled
@@ -63,7 +64,11 @@ def default_schedule(
 
 
 def store_default_schedules(job_types: Collection[str] | None = None) -> None:
-    """Update the rows (of these types, or all) as declared, but for columns operators changed."""
+    """Update the rows (of these types, or all) as declared, but for columns operators changed.
+
+    Raises:
+        LockTimeout: another transaction has locked one of the rows; nothing was updated.
+    """
 
     def store() -> None:
         owner = Firm.objects.filter(slug=SYSTEM_SLUG).first()
@@ -78,7 +83,7 @@ def store_default_schedules(job_types: Collection[str] | None = None) -> None:
                     _store(owner, one.name, _of_type(one, one.schedule))
             _run_at_start(owner)
 
-    in_transaction(store)
+    in_transaction(store, lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS)
 
 
 def _declared(columns: dict[str, Any], every_seconds: int) -> dict[str, Any]:
@@ -119,7 +124,10 @@ def _run_at_start(owner: Firm) -> None:
 def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:
     now = database_now()
     rows = Schedule.objects.filter(firm=owner, name=name)
-    row: Schedule | None = rows.select_for_update(no_key=True).first()
+    row: Schedule | None = rows.first()
+    if row is not None and row.shipped not in (None, declared):
+        # Otherwise it is not locked, because somebody else may keep it locked for long.
+        row = rows.select_for_update(no_key=True).first()
     if row is None:
         row = Schedule(firm=owner, name=name, shipped=declared, **declared)
         row.next_run_at = row.timetable().first_after(now)

@@ -20,11 +20,18 @@ from interfaces.redaction import redact
 from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.clock import database_now
-from jobs.engine.dialects import Column
+from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.enqueue import enqueue_for_firms
 from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.schedule_runs import RunJobs, record_run
-from jobs.engine.transactions import fetch, in_transaction, reading, run, transaction_survives
+from jobs.engine.transactions import (
+    LockTimeout,
+    fetch,
+    in_transaction,
+    reading,
+    run,
+    transaction_survives,
+)
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import Schedule
 from jobs.registry.timetable import TimetableInvalid
@@ -59,7 +66,8 @@ def tick(
     """Run up to a batch of due schedules (of these types, or all); workers may do so concurrently.
 
     Schedules in a time zone that this host lacks are left to other hosts; `on_missing_zone` is
-    called with the zone.
+    called with the zone. One whose jobs have a key that another transaction is enqueueing is left
+    to the next tick, because the scheduler must not wait for a caller's transaction.
 
     Raises:
         DatabaseError: nothing happened; the next tick finds the same schedules due.
@@ -72,7 +80,8 @@ def tick(
         for zone in missing:
             on_missing_zone(zone)
     results = in_transaction(
-        lambda: [_run(row, now) for row, now in lock_due(known, BATCH, missing)]
+        lambda: [_run(row, now) for row, now in lock_due(known, BATCH, missing)],
+        lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS,
     )
     return [result for result in results if result is not None]
 
@@ -171,7 +180,7 @@ def enqueue_run(
 
 
 def _run(schedule: Schedule, now: datetime) -> SlotResult | None:
-    """Run or skip the schedule's last due slot, and advance it; None if this host cannot."""
+    """Run or skip the schedule's last due slot, and advance it; None if that is not possible now."""
     try:
         timetable = schedule.timetable()
         slot = timetable.latest(schedule.next_run_at, now)
@@ -188,7 +197,10 @@ def _run(schedule: Schedule, now: datetime) -> SlotResult | None:
         advance(schedule, following, ran=False, error=None)
         record_run(schedule, slot, slot_key(schedule, slot), None)
         return SlotResult(str(schedule.pk), schedule.job_type, slot)
-    jobs, error = _enqueue_slot(schedule, slot)
+    try:
+        jobs, error = _enqueue_slot(schedule, slot)
+    except LockTimeout:
+        return None
     if not advance(schedule, following, ran=not error, error=error):
         raise RuntimeError(f"schedule {schedule.pk} was advanced by somebody who had not locked it")
     return SlotResult(str(schedule.pk), schedule.job_type, slot, jobs, error)
@@ -214,15 +226,22 @@ def _due(
 
 
 def _enqueue_slot(schedule: Schedule, slot: datetime) -> tuple[int, str]:
-    """Return how many jobs the slot created, and the error if it failed."""
+    """Return how many jobs the slot created, and the error if it failed.
+
+    Raises:
+        LockTimeout: another transaction is enqueueing a job with a key of one of these.
+    """
     key = slot_key(schedule, slot)
     try:
         with transaction.atomic():
             return enqueue_run(schedule, key, correlation_id=key, slot=slot), ""
     except Exception as error:
         # A group's function may raise anything; the other schedules must still run.
-        if isinstance(error, DatabaseError) and not transaction_survives(error):
-            raise
+        if isinstance(error, DatabaseError):
+            if dialects.current().is_lock_timeout(error):
+                raise LockTimeout from error
+            if not transaction_survives(error):
+                raise
         text = redact(f"{type(error).__name__}: {error}", MAX_ERROR_LENGTH)
         record_run(schedule, slot, key, RunJobs(), error=text)
         return 0, text

@@ -27,6 +27,7 @@ from jobs.engine.rescue import RescueReport, awaits_rescue, rescue, rescue_orpha
 from jobs.engine.schedule_runs import follow_runs
 from jobs.engine.table_statistics import TableWatch
 from jobs.engine.token_bucket import IDLE_SECONDS, drop_idle_buckets, note_starts
+from jobs.engine.transactions import LockTimeout
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued
 from jobs.models import Worker
@@ -197,7 +198,7 @@ class Maintenance:
         return self._state.rng.uniform(0.8, 1.2)
 
     def _try(self, name: str, run: Callable[[], T], outage: Outage) -> T | None:
-        """Return what `run` returns, or None if the database fails."""
+        """Return what `run` returns, or None if the database fails or rows are locked."""
         try:
             refresh_own_connection()
             answer = run()
@@ -206,6 +207,10 @@ class Maintenance:
         except AWAY as error:
             outage.failed(error)
             self._rescue_guard.activate()
+        except LockTimeout:
+            # A caller keeps a transaction open. The other tasks must not wait for it, and this one
+            # runs again.
+            self._rescue_guard.observe()
         except DatabaseError as error:
             emit(Event.MAINTENANCE_FAILED, task=name, error_class=type(error).__name__)
         else:

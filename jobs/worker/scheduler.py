@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobs import registry
+from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS
 from jobs.engine.transactions import in_transaction
 from jobs.execution.events import Event, emit
 from jobs.schedules.defaults import store_default_schedules
@@ -35,8 +36,11 @@ class Scheduler:
     def note_unknown(self) -> None:
         """Note on schedules of unknown types and in missing time zones why they do not run."""
         known = [declared.name for declared in registry.all_types()]
-        in_transaction(lambda: record_unknown_types(known, GRACE_SECONDS))
-        in_transaction(lambda: record_missing_zones(known, GRACE_SECONDS))
+        for record in (record_unknown_types, record_missing_zones):
+            in_transaction(
+                lambda: record(known, GRACE_SECONDS),  # noqa: B023 - called at once
+                lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS,
+            )
 
     def _tell_missing(self, zone: str) -> None:
         if zone not in self._missing_zones:

@@ -27,3 +27,12 @@ def effects(queue: Scenario) -> Iterator[None]:
     yield
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE test_effect")
+
+
+@pytest.fixture
+def waits_for_no_lock() -> Iterator[None]:
+    """Let every statement of this thread that waits for a lock fail; for PostgreSQL."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '500ms'")
+    yield
+    connection.close()

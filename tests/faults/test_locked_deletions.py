@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import connection
 from django.utils import timezone
 
 from jobs.engine.prune import prune
@@ -25,18 +24,13 @@ from tests.faults.test_open_transactions import open_transaction
 from tests.queue_kit import later, rows
 from tests.support.databases import postgresql_only
 
-pytestmark = [pytest.mark.django_db(transaction=True), postgresql_only]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("waits_for_no_lock"),
+    postgresql_only,
+]
 
 OLD = timedelta(days=100)
-
-
-@pytest.fixture(autouse=True)
-def waits_for_no_lock() -> Iterator[None]:
-    """Let every statement of this thread that waits for a lock fail."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET lock_timeout = '500ms'")
-    yield
-    connection.close()
 
 
 def jobs() -> set[Any]:

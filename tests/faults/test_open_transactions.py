@@ -231,9 +231,7 @@ def test_the_sweep_fires_a_fan_in_that_its_worker_did_not_fire(
 
 
 @pytest.mark.req("A-02")
-def test_the_key_of_a_follower_keeps_only_its_last_child(
-    queue: Scenario, job_types: object
-) -> None:
+def test_the_key_of_a_follower_keeps_nobody(queue: Scenario, job_types: object) -> None:
     job("then", category="sync", payload=JobPayload, idempotency_key=lambda _: "key")(do_nothing)
     first, last, other = fan_out(queue, "then")
     settle(outcomes([first], Completed({})))
@@ -243,16 +241,12 @@ def test_the_key_of_a_follower_keeps_only_its_last_child(
         holders.append(enqueue("noop", firm=queue.firm, idempotency_key="key").job_id)
 
     with open_transaction(queue.firm, take_key):
-        report, seconds = settle_beside(
-            [*outcomes([last], Completed({})), *outcomes([other], AGAIN)]
-        )
-        assert set(report.locked) == {last, other}
-        assert seconds < 2
-        report, seconds = settle_beside(outcomes([last, other], Completed({})), again=True)
-        assert (report.locked, set(report.statuses)) == ([last], {other.job_id})
+        report, seconds = settle_beside(outcomes([last, other], Completed({})))
+        assert report.statuses == dict.fromkeys((last.job_id, other.job_id), Status.COMPLETED)
         assert seconds < 0.5
-    report = settle(outcomes([last], Completed({})), again=True)
-    assert report.statuses == {last.job_id: Status.COMPLETED}
+        sweep_fan_ins(None)
+        assert rows(FanIn)[0].fired_at is None
+    sweep_fan_ins(None)
     assert [one.then_job_id for one in rows(FanIn)] == holders
 
 
