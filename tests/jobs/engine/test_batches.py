@@ -356,6 +356,8 @@ def test_the_last_jobs_settled_at_once_lead_to_each_callback_once(firm: Firm, ch
 
         with ThreadPoolExecutor(width) as pool:
             list(pool.map(settle_together, held))
+        # On a busy machine the others may keep the batch locked for longer than one waits.
+        sweep_batches(None)
         callbacks = take(4)
         assert sorted(row(one.job_id).payload["name"] for one in callbacks) == ["failed", "settled"]
         for one in callbacks:
