@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from mail.text.charsets import codec_for, decode_bytes, html_charset
+from mail.text.charsets import codec_for, decode_body, html_charset
 from mail.text.cleaning import clean_text
 from mail.text.html_text import html_to_text
 from mail.text.parsed import AttachmentMeta, TextSource
@@ -120,7 +120,7 @@ def _decode(part: Part, fetch: Fetch | None) -> str:
     label = part.content_parameter("charset")
     if part.mime_type in _HTML_TYPES and codec_for(label) is None:
         label = html_charset(data) or label
-    text = clean_text(decode_bytes(data, label), _HTML_CHARS)
+    text = clean_text(decode_body(data, label), _HTML_CHARS)
     if part.content_parameter("format").lower() == "flowed":
         text = unflow(text, delete_space=part.content_parameter("delsp").lower() == "yes")
     return drop_uuencoded(text)

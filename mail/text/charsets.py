@@ -91,8 +91,8 @@ def html_charset(data: bytes) -> str | None:
 def decode_bytes(data: bytes, label: str | None = None) -> str:
     """Return ``data`` as text; the label is used only if the bytes agree with it.
 
-    A byte order mark wins, then UTF-8 that is none by chance, then the label, then any UTF-8, then a
-    guess from the bytes. Never raises; what cannot be decoded becomes U+FFFD.
+    A byte order mark wins, then the label, then UTF-8, then a guess from the bytes. Never raises;
+    what cannot be decoded becomes U+FFFD.
     """
     for mark, codec in _BOMS:
         if data.startswith(mark):
@@ -100,8 +100,7 @@ def decode_bytes(data: bytes, label: str | None = None) -> str:
     declared = codec_for(label)
     if declared is not None and not _plausible(declared, data):
         declared = None
-    is_utf_8 = declared is not None and _is_utf_8_whatever_the_label(data, declared)
-    for candidate in ("utf-8",) if is_utf_8 else (declared, "utf-8"):
+    for candidate in (declared, "utf-8"):
         text = _decode_strictly(data, candidate)
         if text is not None:
             return text
@@ -113,17 +112,23 @@ def decode_bytes(data: bytes, label: str | None = None) -> str:
     return data.decode(guess, "replace") if damaged is None else damaged
 
 
-def _is_utf_8_whatever_the_label(data: bytes, declared: str) -> bool:
-    """Say whether the bytes beyond ASCII are UTF-8, although the label names another charset.
+def decode_body(data: bytes, label: str | None) -> str:
+    """Return a body as text: like `decode_bytes`, but UTF-8 that is none by chance wins over the label.
 
-    Gmail's API gives texts in UTF-8 and leaves the sender's label as it is, and some programs label
-    their UTF-8 wrongly.
+    Gmail's API gives bodies in UTF-8 and leaves the sender's label as it is, and some programs
+    label their UTF-8 wrongly. Header fields are as they were sent, and often too short to tell.
     """
-    if data.isascii() or declared.startswith(("utf-16", "utf-32")):
-        return False
+    declared = codec_for(label)
+    if declared is None or data.isascii() or declared.startswith(("utf-16", "utf-32")):
+        return decode_bytes(data, label)
     text = _decode_strictly(data, "utf-8")
-    if text is None:
-        return False
+    if text is None or not _is_utf_8_under(declared, data, text):
+        return decode_bytes(data, label)
+    return text.removeprefix("\ufeff")
+
+
+def _is_utf_8_under(declared: str, data: bytes, text: str) -> bool:
+    """Say whether bytes that are valid UTF-8 are so not by chance, under another label."""
     if len(data) - len(text) >= _NO_CHANCE:
         return True
     return declared in _LATIN_CODECS and not any(_LATIN_END < one <= _TWO_BYTES_END for one in text)

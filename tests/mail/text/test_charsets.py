@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mail.text.charsets import codec_for, decode_bytes, html_charset
+from mail.text.charsets import codec_for, decode_body, decode_bytes, html_charset
 
 pytestmark = pytest.mark.req("M-06")
 
@@ -101,7 +101,7 @@ def test_a_wrong_or_missing_label_is_made_good_by_the_bytes(text, codec, label):
     ],
 )
 def test_utf_8_is_told_under_any_label_as_gmail_gives_it(text, label):
-    assert decode_bytes(text.encode(), label) == text
+    assert decode_body(text.encode(), label) == text
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_utf_8_is_told_under_any_label_as_gmail_gives_it(text, label):
 )
 def test_some_letters_that_are_utf_8_by_chance_stay_what_the_label_says(text, codec):
     pieces = [text[start:end] for start in range(len(text)) for end in range(start + 1, start + 8)]
-    assert [decode_bytes(piece.encode(codec), codec) for piece in pieces] == pieces
+    assert [decode_body(piece.encode(codec), codec) for piece in pieces] == pieces
 
 
 @given(

@@ -51,6 +51,8 @@ def test_a_sender_without_address_keeps_its_words():
         ("=?iso-8859-2?Q?=F8?=\r\n =?utf-8?Q?=C5=99?=", "řř"),
         ("=?utf-8*cs?Q?=C5=99?=", "ř"),
         ("=?nonsense?Q?=E9t=E9?=", "été"),
+        # Valid UTF-8 by chance.
+        ("=?gb2312?B?1KzQr9S7?=", "袁携曰"),
         ("=?utf-8?Q?x=0D=0ABcc:_evil?=", "x Bcc: evil"),
         ("=?utf-8?B?Y W!Jj?=", "abc"),
         ("caf\udce9", "café"),
