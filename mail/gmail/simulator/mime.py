@@ -70,6 +70,17 @@ class Part:
         """Return the content in its declared charset; what cannot be decoded is replaced."""
         return decode_bytes(self.content, self.charset)
 
+    def in_utf_8(self) -> bytes:
+        """Return the content as Gmail gives text: in UTF-8, though the headers keep the old label.
+
+        What is UTF-8 already, or no text of the labelled charset, stays as it is.
+        """
+        # An escape begins ISO-2022-JP, which is ASCII by its bytes.
+        is_utf_8 = b"\x1b" not in self.content and _decodes(self.content, "utf-8")
+        if is_utf_8 or not _decodes(self.content, self.charset):
+            return self.content
+        return self.content.decode(self.charset).encode()
+
 
 def parse(raw: bytes) -> Part:
     """Return the part tree of one message."""
@@ -252,6 +263,14 @@ def decode_bytes(data: bytes, charset: str, *, fallback: str = "utf-8") -> str:
     except (LookupError, ValueError):
         text = data.decode(fallback, "replace")
     return clean(text)
+
+
+def _decodes(data: bytes, charset: str) -> bool:
+    try:
+        data.decode(charset).encode()
+    except (LookupError, ValueError):
+        return False
+    return not _USELESS_CODECS.search(charset)
 
 
 def decode_words(text: str) -> str:

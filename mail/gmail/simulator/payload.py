@@ -26,7 +26,8 @@ def message_part(part: Part) -> dict[str, Any]:
     body: dict[str, Any] = {"size": len(part.content)}
     if _is_inline(part):
         if part.content:
-            body["data"] = base64.urlsafe_b64encode(part.content).decode()
+            text = part.in_utf_8()
+            body = {"size": len(text), "data": base64.urlsafe_b64encode(text).decode()}
     elif part.content:
         body["attachmentId"] = attachment_id(part)
     answer: dict[str, Any] = {

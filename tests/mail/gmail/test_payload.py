@@ -78,11 +78,13 @@ def test_parts_are_numbered_and_nested_as_gmail_does():
     ]
 
 
-def test_text_keeps_its_charset_and_files_are_fetched_apart():
+def test_text_is_given_in_utf_8_under_its_label_and_files_are_fetched_apart():
     tree = _tree(NESTED)
     text, pdf, inside = tree["parts"][0]["parts"][0], tree["parts"][1], tree["parts"][2]
 
-    assert _data(text) == "Přístav".encode("iso-8859-2")
+    assert _data(text) == "Přístav".encode()
+    assert text["body"]["size"] == len("Přístav".encode())
+    assert any("iso-8859-2" in header["value"] for header in text["headers"])
     assert pdf["body"].keys() == {"size", "attachmentId"}
     assert pdf["body"]["size"] == len(b"%PDF-1")
     assert _data(inside["parts"][0]) == b"the letter inside"
@@ -111,6 +113,21 @@ def test_headers_keep_case_order_and_repeats_and_are_unfolded():
         ("X-Latin", "é"),
     ]
     assert _data(tree) == b"not a header\r\n\r\nbody"
+
+
+@pytest.mark.parametrize(
+    ("label", "data", "given"),
+    [
+        ("iso-2022-jp", "日本".encode("iso2022_jp"), "日本".encode()),
+        ("iso-8859-1", "Café".encode(), "Café".encode()),
+        ("utf-8", b"caf\xe9", b"caf\xe9"),
+        ("unicode-escape", b"\xe9\\u0041", b"\xe9\\u0041"),
+        ("x-unknown", b"caf\xe9", b"caf\xe9"),
+    ],
+)
+def test_what_is_utf_8_or_no_text_of_its_charset_stays_as_it_is(label, data, given):
+    raw = b"Content-Type: text/plain; charset=" + label.encode() + b"\n\n" + data
+    assert _data(_tree(raw)) == given
 
 
 @pytest.mark.parametrize(
