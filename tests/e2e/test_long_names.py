@@ -8,13 +8,16 @@ import pytest
 
 from jobs.models import DeadLetterQueue
 from jobs.registry import JobPayload, JobType, job
+from mail.models import MailAccount
 from tenants.audit import Actor, record_operation
 from tenants.models import Firm
+from tenants.scope import all_firms
 from tests.e2e.conftest import PASSWORD, Open
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.factories.mail import MessageFactory
 from tests.factories.tenants import UserFactory
 from tests.queue_kit import rows
+from tests.support.mail_rows import fill_mail
 
 pytestmark = [pytest.mark.browser, pytest.mark.req("O-03")]
 
@@ -30,6 +33,12 @@ CUT = """() => [...document.querySelectorAll("#content *, #content")].filter(one
 HIDDEN_COLUMNS = """() => {
     const list = document.querySelector("#result_list");
     return list.getBoundingClientRect().right - innerWidth;
+}"""
+
+LINES = """one => {
+    const range = document.createRange();
+    range.selectNodeContents(one);
+    return range.getClientRects().length;
 }"""
 
 
@@ -98,6 +107,21 @@ def test_a_desk_shows_every_column_of_a_list(
         if name.count() and (box := name.bounding_box()):
             assert box["height"] < 100, "the name is not broken letter by letter"
     assert hidden == {}
+
+
+def test_a_desk_shows_the_address_of_a_mailbox_in_one_line(open_admin: Open, firm: Firm) -> None:
+    fill_mail(firm, UserFactory(member_of=firm))
+    with all_firms("test"):
+        first = MailAccount.objects.filter(firm=firm).order_by("pk")[0]
+        MailAccount.objects.filter(pk=first.pk).update(address="reception@bramleykos.example")
+    UserFactory(username="root", password=PASSWORD, is_staff=True, is_superuser=True)
+    page = open_admin("root")
+    for address in ("/admin/mail/document/", "/admin/mail/message/"):
+        page.goto(address)
+        cells = page.locator("#result_list .field-account", has_text="reception@").all()
+        assert cells
+        assert {cell.evaluate(LINES) for cell in cells} == {1}, address
+        assert page.evaluate(HIDDEN_COLUMNS) <= 0
 
 
 def test_a_phone_names_the_list_that_a_row_belongs_to(
