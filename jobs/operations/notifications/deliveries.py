@@ -17,6 +17,8 @@ from jobs.states import Channel, DeliveryStatus
 from tenants.scope import firm_scope
 
 MAX_ERROR_LENGTH = 500
+# Between the recipients of one e-mail.
+SEPARATOR = ", "
 # Ten attempts over about three hours.
 NOTIFICATION_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=30, max_delay_seconds=3600)
 
@@ -54,6 +56,13 @@ def recorded(
         _finish(row, status, redact(f"{type(error).__name__}: {error}", MAX_ERROR_LENGTH))
         raise
     _finish(row, DeliveryStatus.DELIVERED)
+
+
+def delivered_by(ctx: JobContext, channel: Channel) -> list[Delivery]:
+    """Return what the job has sent, also in an attempt whose end could not be stored."""
+    with firm_scope(ctx.firm_id):
+        mine = Delivery.objects.filter(job_id=ctx.job_id, channel=channel)
+        return list(mine.filter(status=DeliveryStatus.DELIVERED))
 
 
 def _finish(row: Delivery, status: DeliveryStatus, error: str = "") -> None:

@@ -16,7 +16,7 @@ from django.core.mail.backends.base import BaseEmailBackend
 from jobs.errors import Fatal, Retryable
 from jobs.execution.context import JobContext
 from jobs.models import NotificationEndpoint
-from jobs.operations.notifications.deliveries import recorded
+from jobs.operations.notifications.deliveries import SEPARATOR, delivered_by, recorded
 from jobs.states import Channel
 
 # The lowest SMTP code of a permanent refusal.
@@ -43,10 +43,11 @@ def send_email(
 ) -> None:
     """Send one e-mail to all of `to`, and record it; a notice of the service's own is marked as one.
 
-    Each attempt of a job sends the same Message-ID, so that mail programs show one message if a
-    crash led to two. If the server accepts the mail for some recipients and refuses others, this
-    and the next attempts send it to each refused one alone, and not again to the others. A
-    recipient added later in a corrected payload gets it alone, too.
+    An address gets one e-mail of a job. Each attempt sends the same Message-ID, so that mail
+    programs show one message if a crash before the record led to two. If the server accepts the
+    mail for some recipients and refuses others, this and the next attempts send it to each refused
+    one alone, and not again to the others. A recipient added later in a corrected payload gets it
+    alone, too.
 
     Raises:
         Fatal: the server refuses it for good.
@@ -59,12 +60,16 @@ def send_email(
         named[NOTICE_HEADER] = notice_mark(subject, body)
 
     def send(addresses: Sequence[str]) -> list[str]:
+        before = delivered_by(ctx, Channel.EMAIL)
+        have_it = {one for delivery in before for one in delivery.recipient.split(SEPARATOR)}
+        if served := [one for one in addresses if one in have_it]:
+            return served
         message = EmailMessage(subject=subject, body=body, to=list(addresses), headers=named)
-        recipients = ", ".join(addresses)
+        recipients = SEPARATOR.join(addresses)
         with recorded(ctx, Channel.EMAIL, recipients, event=event, endpoint=endpoint) as row:
             refused = _send(message)
             served = [one for one in addresses if one not in refused]
-            row.recipient = ", ".join(served)
+            row.recipient = SEPARATOR.join(served)
         return served
 
     if len(to) == 1:

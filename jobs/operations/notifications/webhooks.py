@@ -32,6 +32,7 @@ from jobs.operations.notifications.addresses import (
 )
 from jobs.operations.notifications.deliveries import (
     NOTIFICATION_RETRY,
+    delivered_by,
     find_endpoint,
     recorded,
 )
@@ -125,6 +126,9 @@ def send_discord(
     # The path is a secret, because anybody who knows it can post.
     recipient = f"{parts.scheme}://{parts.netloc}"
     name = "Discord" if endpoint is None else f"endpoint {endpoint.name!r}"
+    for delivery in delivered_by(ctx, Channel.DISCORD):
+        if delivery.recipient == recipient:
+            return {"status_code": delivery.status_code}
     with recorded(ctx, Channel.DISCORD, recipient, event=event, endpoint=endpoint) as row:
         _send(name, url, row, body, headers, trusted=trusted)
     return {"status_code": row.status_code}

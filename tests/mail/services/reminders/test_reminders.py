@@ -16,6 +16,7 @@ from jobs import testing
 from jobs.engine.claim import Claim
 from jobs.engine.release import release
 from jobs.models import Delivery, JobQueue
+from jobs.operations.notifications import deliveries
 from jobs.queue import EnqueueSpec, cancel, enqueue, retry
 from jobs.states import Channel, DeliveryStatus
 from jobs.testing import frozen_time, run_job
@@ -430,6 +431,8 @@ def attempt_of(job: JobQueue) -> Claim:
         (delivery, "send_by_every_channel", True, 1),
         (EmailBackend, "send_messages", False, 1),
         (EmailBackend, "send_messages", True, 2),
+        (deliveries, "_finish", False, 2),
+        (deliveries, "_finish", True, 1),
         (delivery, "_note_delivery", False, 1),
         (delivery, "_note_delivery", True, 1),
     ],
@@ -488,6 +491,24 @@ def test_each_channel_takes_it_once_and_every_attempt_is_kept(
     assert {row.recipient for row in stored(Delivery) if row.channel == "discord"} == {
         discord.url.removesuffix("/hook")
     }
+
+
+def test_a_post_that_was_recorded_is_not_repeated_after_a_kill(
+    firm: Firm, person: Any, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due_at = soon()
+    with receiver() as discord, frozen_time(due_at) as clock:
+        settings.WEBHOOK_PRIVATE_HOSTS = frozenset({"127.0.0.1"})
+        change_preference(firm.pk, person.pk, email=False, discord_webhook=discord.url)
+        remind(firm, person, due_at)
+        enqueue_due()
+        job = only(jobs("reminder_delivery"))
+        kill_once(monkeypatch, deliveries, "_finish", after=True)
+        attempt_of(job)
+        clock.tick(hours=1)
+        testing.drain()
+    assert len(discord.received) == 1
+    assert only(jobs(live=False), pk=job.pk).status == "completed"
 
 
 def test_what_is_gone_canceled_or_moved_is_skipped(firm: Firm, person: Any) -> None:
