@@ -107,6 +107,9 @@ def _allowance(run: BulkRun, rate: float, now: datetime) -> float:
 def _chunk(run: BulkRun, most: int, actor: Actor) -> Step:
     members = BulkMember.objects.filter(run=run, state=MemberState.PENDING)
     chunk = list(members.order_by("target_id")[:most])
+    if not chunk:
+        # The other members went with their firms, which were deleted meanwhile.
+        return Step(end_run(run, BulkState.COMPLETED, actor))
     outcomes = do_chunk(run, chunk, actor)
     if not outcomes:
         return Step(run, LOCKED_WAIT_SECONDS)

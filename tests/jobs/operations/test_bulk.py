@@ -15,11 +15,12 @@ from jobs.models import BulkMember, BulkRun, DeadLetterQueue
 from jobs.operations import bulk, bulk_step
 from jobs.operations.bulk import BulkSpec, Pace
 from jobs.operations.bulk_step import Step, do_step
+from jobs.operations.deletion import delete_firm
 from jobs.queries.bulk import Selection, details_of_run
 from jobs.queue import cancel, discard, retry
 from jobs.registry import JobPayload, job
 from jobs.states import BulkOperation, BulkState, Status
-from jobs.testing import drain
+from jobs.testing import drain, run_job
 from tenants.errors import TenantMismatch
 from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms, firm_scope
@@ -370,6 +371,20 @@ def test_a_run_on_every_firm_is_the_system_firms_and_logs_in_each(
         ("dead_letter.discard", firm.pk): 2,
         ("dead_letter.discard", other_firm.pk): 1,
     }
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_on_every_firm_ends_though_one_of_them_is_deleted(
+    firm: Firm, other_firm: Firm
+) -> None:
+    letters(firm, 2), letters(other_firm, 1)
+    with all_firms("test"):
+        run = start("discard", reason="obsolete")
+        system = Firm.objects.system()
+    assert run_job(delete_firm(other_firm, "the contract ended")).status == "completed"
+    steps = [do_step(run.pk, system, run.job_id, 0) for _ in range(2)]
+    assert [step.is_over for step in steps] == [False, True]
+    assert (now(run).state, now(run).done) == (BulkState.COMPLETED, 2)
 
 
 @pytest.mark.req("J-16", "J-17", "O-08")
