@@ -37,6 +37,7 @@ from jobs.states import (
 )
 from tenants.audit import Actor, as_actor
 from tenants.models import Firm
+from tenants.scope import firm_scope
 
 MOST_PER_SECOND = 10_000.0
 MOST_CANARIES = 1_000
@@ -138,7 +139,8 @@ def stop(run: BulkRun | UUID | str, *, by: By = None, reason: str = "") -> BulkR
     row = get_for_update(BulkRun, run)
     if row.state != BulkState.RUNNING:
         raise WrongState(f"bulk run {row.pk} is over: {row.state.replace('_', ' ')}")
-    return end_run(row, BulkState.STOPPED, as_actor(by), reason)
+    with firm_scope(row.firm_id):
+        return end_run(row, BulkState.STOPPED, as_actor(by), reason)
 
 
 def end_run(run: BulkRun, state: BulkState, actor: Actor, reason: str = "") -> BulkRun:
