@@ -244,14 +244,17 @@ def _ago_sql() -> str:
 def _delete_where(table: str, condition: str, params: list[Any]) -> int:
     """Delete a firm's rows, a chunk in each transaction, but for those that others have locked."""
     wanted = f"firm_id = %s AND {condition}"
+    dialect = dialects.current()
+    # As a subquery of the DELETE, PostgreSQL may read the chunk, and so lock another, for each row.
     sql = f"""
-        DELETE FROM {table} WHERE id IN (
-            SELECT id FROM {table} WHERE {wanted} LIMIT {CHUNK} {dialects.current().skip_locked}
+        WITH chunk AS {dialect.materialized} (
+            SELECT id FROM {table} WHERE {wanted} LIMIT {CHUNK} {dialect.skip_locked}
         )
+        DELETE FROM {table} WHERE id IN (SELECT id FROM chunk) RETURNING 1
         """
     total = 0
     while True:
-        deleted = in_transaction(lambda: run(sql, params))
+        deleted = len(in_transaction(lambda: fetch(sql, params)))
         total += deleted
         if deleted < CHUNK:
             return total
