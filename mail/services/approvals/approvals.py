@@ -226,7 +226,7 @@ def _is_as_asked(approval: Approval) -> bool:
 
 
 def _is_answered(outbound: OutboundMessage) -> bool:
-    """Say whether somebody has answered by hand since the approval of this answer was asked for."""
+    """Say whether an answer by hand was stored after the approval of this one was asked for."""
     if outbound.kind != OutboundKind.REPLY or outbound.message is None:
         return False
     return is_answered(outbound.message, from_stored(outbound.to), since=outbound.created_at)

@@ -55,13 +55,16 @@ def check_automatic(account: MailAccount, content: Content) -> None:
 def is_answered(message: Message, to: Iterable[Address], *, since: datetime | None = None) -> bool:
     """Say whether a person of the mailbox has written to one of these addresses in the thread.
 
-    It counts from the message on, or from a later moment. Must run in the firm's scope.
+    What was sent before the message does not count, nor what was stored before `since`: whoever asked
+    for an answer then knew of it. A sync may store an answer long after it was sent. Must run in the
+    firm's scope.
     """
     whom = {untagged(one.key) for one in to}
-    moment = message.internal_date if since is None else max(since, message.internal_date)
     later = Message.objects.filter(
-        thread_id=message.thread_id, outgoing=True, internal_date__gte=moment
+        thread_id=message.thread_id, outgoing=True, internal_date__gte=message.internal_date
     ).exclude(pk=message.pk)
+    if since is not None:
+        later = later.filter(created_at__gte=since)
     return any(
         is_persons_answer(stored_headers(one), from_stored([*one.to, *one.cc]), whom)
         for one in later.only("firm", "to", "cc", "headers")

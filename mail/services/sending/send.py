@@ -72,6 +72,7 @@ def send_outbound(
         _end_unsent(gmail, outbound, SUGGESTS_ONLY)
     elif why := overtaken(gmail, outbound):
         end_send(outbound, OutboundStatus.CANCELED, why)
+        _delete_left_drafts(gmail, outbound)
     else:
         repeated = outbound.started_at is not None or release > 1
         if _start(outbound, job_id, release):
@@ -272,6 +273,8 @@ def _note_if_sent(gmail: GmailClient, outbound: OutboundMessage) -> bool:
 
 def _delete_left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> None:
     """Delete drafts that a killed worker may have left; a failure to do so is ignored."""
+    if outbound.started_at is None:
+        return
     with suppress(GmailError):
         for draft in left_drafts(gmail, outbound):
             gmail.delete_draft(draft.draft_id)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mail.gmail.simulator.faults import Fault
+from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.models import Action, ActionType, Approval, MailAccount, OutboundMessage
 from mail.services.actions.actions import request_action
 from mail.services.approvals.approvals import approve
@@ -17,7 +17,7 @@ from tests.mail.action_kit import ask, current, received
 from tests.mail.approval_kit import outbound_of, person, reread
 from tests.mail.draft_kit import synced
 from tests.mail.mail_kit import ANNA, OWNER, Mailbox, drain, drain_later, letter, only, stored
-from tests.mail.send_kit import at_once, sent
+from tests.mail.send_kit import at_once, drafts, sent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -159,3 +159,28 @@ def test_what_a_person_has_approved_is_sent_though_the_message_was_thrown_away(
     assert not approve(approval, by=person(box)).refused
     drain()
     assert (outbound_of(approval).status, len(sent(box))) == ("sent", 1)
+
+
+def test_a_reply_that_is_not_sent_any_more_leaves_no_draft(box: Mailbox) -> None:
+    """Its draft may be in Gmail, though Gmail's answer to making it was lost."""
+    box.simulator.order_fault(LOST_ANSWER, method="drafts.create")
+    action = reply(box, received(box, message_id=ASKED))
+    drain()
+    assert drafts(box) == 1
+    answer(box)
+    drain_later()
+    assert (current(action).status, len(sent(box)), drafts(box)) == ("canceled", 1, 0)
+
+
+def test_an_answer_from_before_the_approval_was_asked_for_ends_it_when_it_is_stored(
+    box: Mailbox,
+) -> None:
+    arrived = received(box, message_id=ASKED)
+    answered = letter("Re: Message 0", sender=OWNER, to=ANNA, reply_to_id=ASKED)
+    box.receive(answered, labels=("SENT",), at=after(seconds=0))
+    approval = waiting_reply(box, arrived)
+    box.store_all()
+    decided = approve(approval, by=person(box))
+    drain()
+    assert (decided.refused, reread(approval).status) == (ANSWERED.rstrip("."), "canceled")
+    assert len(sent(box)) == 1
