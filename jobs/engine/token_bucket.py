@@ -18,7 +18,7 @@ from typing import Any
 from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
-from jobs.engine.dialects import Column
+from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.limit_sql import ANY_RATE
 from jobs.engine.rates import MOST_SPECIFIC_FIRST, BucketKey, FirmRates, Rate
 from jobs.engine.transactions import fetch, in_transaction, reading, run
@@ -39,6 +39,11 @@ KEY_COLUMNS = {
 }
 NAMES = ", ".join(KEY_COLUMNS)
 _ABOUT_TO_START = "q.admitted AND q.ready AND q.status IN ('pending', 'claimed')"
+_LIMITS_OF_BUCKET = """
+    FROM jobs_ratelimit l
+    WHERE l.counted_by = b.counted_by AND l.job_type = b.job_type
+      AND l.limit_key IN ('', b.limit_key) AND (l.everywhere OR l.firm_id = b.firm_id)
+"""
 SAME_KEY = " AND ".join(f"b.{name} = r.{name}" for name in KEY_COLUMNS)
 
 
@@ -198,10 +203,7 @@ def empty_bucket_sql(job: str) -> str:
     dialect = dialects.current()
     elapsed = dialect.seconds_between_sql("b.refilled_at", dialect.now_sql())
     per_second = f"""(
-        SELECT l.amount / l.per_seconds FROM jobs_ratelimit l
-        WHERE l.counted_by = b.counted_by AND l.job_type = b.job_type
-          AND l.limit_key IN ('', b.limit_key) AND (l.everywhere OR l.firm_id = b.firm_id)
-        {MOST_SPECIFIC_FIRST} LIMIT 1
+        SELECT l.amount / l.per_seconds {_LIMITS_OF_BUCKET} {MOST_SPECIFIC_FIRST} LIMIT 1
     )"""
     of_type, of_firm = f"b.job_type = {job}.job_type", f"b.firm_id = {job}.firm_id"
     counting = {
@@ -227,21 +229,33 @@ def note_starts() -> None:
 
     Admission refills a bucket only while jobs wait for it. Without this, jobs that started long ago
     would count against the burst of the next one.
+
+    Raises:
+        LockTimeout: another transaction has locked one of the buckets; none was refilled.
     """
-    about_to_start = f"SELECT 1 FROM jobs_jobqueue q WHERE {_ABOUT_TO_START}"
-    of_bucket = "b.job_type IN ('', q.job_type) AND b.limit_key IN ('', q.limit_key)"
+    dialect = dialects.current()
+    firm, key, all_firms = CountedBy.FIRM, CountedBy.KEY, CountedBy.ALL_FIRMS
+    # Not EXISTS for each bucket: that would read a firm's admitted jobs once per bucket.
     started = f"""
+        WITH about AS {dialect.materialized} (
+            SELECT DISTINCT q.firm_id, q.job_type, q.limit_key FROM jobs_jobqueue q
+            WHERE {_ABOUT_TO_START} AND EXISTS (SELECT 1 FROM jobs_ratebucket WHERE granted > 0)
+        )
         SELECT {NAMES} FROM jobs_ratebucket b
-        WHERE b.granted > 0 AND CASE
-            WHEN b.counted_by = '{CountedBy.ALL_FIRMS}'
-            THEN NOT EXISTS ({about_to_start} AND q.job_type = b.job_type)
-            ELSE NOT EXISTS ({about_to_start} AND q.firm_id = b.firm_id AND {of_bucket})
-        END
-        ORDER BY b.refilled_at LIMIT {BATCH}
+        WHERE b.granted > 0 AND EXISTS (SELECT 1 {_LIMITS_OF_BUCKET})
+        EXCEPT SELECT '{firm}', firm_id, job_type, '' FROM about
+        EXCEPT SELECT '{key}', firm_id, job_type, limit_key FROM about
+        EXCEPT SELECT '{key}', firm_id, '', limit_key FROM about
+        EXCEPT SELECT {NAMES} FROM jobs_ratebucket
+            WHERE counted_by = '{all_firms}' AND job_type IN (SELECT job_type FROM about)
+        LIMIT {BATCH}
     """
     keys = reading(lambda: fetch(started, []))
     if keys:
-        in_transaction(lambda: store_buckets(_refilled(keys).values()))
+        in_transaction(
+            lambda: store_buckets(_refilled(keys).values()),
+            lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS,
+        )
 
 
 def drop_idle_buckets() -> None:

@@ -11,9 +11,10 @@ from django.db import connection
 from jobs.engine.admission import Sweep, admit, sweep
 from jobs.engine.dialects.base import Statement
 from jobs.engine.locks import ReleasedCapacity, WaitingGroup
+from jobs.engine.token_bucket import note_starts
 from jobs.engine.transactions import in_transaction, run
 from jobs.queue import pause, set_rate_limit
-from jobs.states import Status
+from jobs.states import CountedBy, Status
 from tenants.models import Firm
 from tests.queue_kit import table_rows
 from tests.support.backlog import Server, analyze
@@ -259,3 +260,19 @@ def test_no_limits_cost_a_claim_nothing(firm: Firm) -> None:
     server = Server()
     few, many = cost(lambda: server.claim(10)), cost(lambda: server.claim(100))
     assert many < 15 * few
+
+
+def test_noting_starts_reads_each_admitted_job_once(firm: Firm, many: int) -> None:
+    """Neither finished jobs nor the number of buckets make it cost more."""
+    set_rate_limit("noop", 1, 10_000, firm=firm, counted_by=CountedBy.KEY)
+
+    def admit_others(key: str, count: int) -> None:
+        fill(firm, count, limit_key=key)
+        assert sweep() == count
+        analyze()
+
+    admit_others("first-{n}", OTHERS)
+    few = cost(note_starts)
+    fill(firm, many, status=Status.COMPLETED)
+    admit_others("second-{n}", 9 * OTHERS)
+    assert cost(note_starts) <= 15 * few

@@ -129,6 +129,20 @@ def test_after_a_quiet_time_a_burst_starts_at_once(add, now, counted):
             run_maintenance()
 
 
+def test_buckets_that_lost_their_limit_keep_no_other_from_its_burst(add, now, monkeypatch):
+    monkeypatch.setattr("jobs.engine.token_bucket.BATCH", 1)
+    for job_type in ("test.other", "test.work"):
+        set_rate_limit(job_type, 1, 60)
+        with stopped_at(now):
+            add(job_type)
+            sweep()
+            finish(take(1)[0], Completed({}))
+        now += timedelta(seconds=1)
+    clear_rate_limit("test.other", firm=None)
+    run_maintenance()
+    assert {one.job_type: one.granted for one in rows(RateBucket)}["test.work"] == 0
+
+
 def test_what_is_given_back_unstarted_keeps_its_token(add, now):
     """A busy worker would otherwise use up the tokens of jobs that it never starts."""
     set_rate_limit("test.work", 1, 3600)
