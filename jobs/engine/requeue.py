@@ -25,7 +25,8 @@ def queue_columns_sql(pending: str = "true", unstarted: str = "false") -> str:
 
     `pending` is the condition (SQL) under which the job is queued again: waiting for admission if
     it has a lock key or a limit holds it back, otherwise ready to be claimed. If it was given back
-    `unstarted`, it has not used the tokens it was admitted with, and stays admitted.
+    `unstarted`, it has not used the tokens it was admitted with, and stays admitted, unless it has a
+    lock key: it gives up its slot, and others of the key may come first.
     """
     rated = f"({ANY_RATE} AND {rated_sql('j')})"
     keeps = (
