@@ -6,6 +6,8 @@ import os
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Self
 from uuid import UUID
@@ -16,6 +18,7 @@ from pydantic import Field, StrictBool, StrictStr, field_validator, model_valida
 
 from jobs import conf
 from jobs.engine.prune import prune
+from jobs.engine.transactions import LockTimeout
 from jobs.errors import Cancel, Fatal, Snooze
 from jobs.execution.context import JobContext
 from jobs.operations import deletion, deletion_steps
@@ -140,20 +143,31 @@ def delete_firm(payload: DeleteFirmPayload, ctx: JobContext) -> None:
     if payload.export_job_id is not None and not deletion.is_exported(payload.export_job_id):
         raise Snooze("Waiting for the export", seconds=IN_FLIGHT_SECONDS)
     until = time.monotonic() + BULK_SECONDS
-    while not (step := deletion_steps.firm_step(payload.firm_id, deleter)).is_over:
-        ctx.heartbeat()
-        if step.waits or time.monotonic() > until:
-            raise Snooze(seconds=IN_FLIGHT_SECONDS if step.waits else LEAST_SNOOZE_SECONDS)
-        time.sleep(LEAST_PAUSE_SECONDS)
+    with _later_if_locked():
+        while not (step := deletion_steps.firm_step(payload.firm_id, deleter)).is_over:
+            ctx.heartbeat()
+            if step.waits or time.monotonic() > until:
+                raise Snooze(seconds=IN_FLIGHT_SECONDS if step.waits else LEAST_SNOOZE_SECONDS)
+            time.sleep(LEAST_PAUSE_SECONDS)
 
 
 @job(deletion.USER_JOB_TYPE, category=MAINTENANCE, payload=DeleteUserPayload, retry=BULK_RETRY)
 def delete_user(payload: DeleteUserPayload, ctx: JobContext) -> None:
     """Delete a user's jobs in one pass over all jobs, then the user."""
     deleter = deletion_steps.deleter_of(ctx.firm, ctx.job_id, ctx.fence)
-    if deletion_steps.delete_jobs(payload.user_id, deleter, ctx.heartbeat):
-        raise Snooze(seconds=IN_FLIGHT_SECONDS)
-    deletion_steps.end_user(payload.user_id, deleter)
+    with _later_if_locked():
+        if deletion_steps.delete_jobs(payload.user_id, deleter, ctx.heartbeat):
+            raise Snooze(seconds=IN_FLIGHT_SECONDS)
+        deletion_steps.end_user(payload.user_id, deleter)
+
+
+@contextmanager
+def _later_if_locked() -> Iterator[None]:
+    """Snooze if another transaction has locked a row: a caller may keep it open for long."""
+    try:
+        yield
+    except LockTimeout:
+        raise Snooze("Waiting for a locked row", seconds=IN_FLIGHT_SECONDS) from None
 
 
 @job("escalation_notice", category=Category.NOTIFICATIONS, payload=EscalationNoticePayload)

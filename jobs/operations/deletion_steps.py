@@ -23,6 +23,7 @@ from jobs.engine.delete_owned import (
     has_jobs,
     stop_jobs_of_firm,
 )
+from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS
 from jobs.engine.transactions import in_transaction
 from jobs.errors import Cancel, Fatal, LeaseLost
 from jobs.models import JobQueue
@@ -76,6 +77,7 @@ def firm_step(firm_id: int, deleter: Deleter) -> Step:
     Raises:
         LeaseLost: the job no longer carries the lease token; nothing was done.
         Cancel: the firm was activated again; nothing was done.
+        LockTimeout: another transaction has locked a row that is no job; nothing was done.
     """
 
     def step() -> Step:
@@ -101,14 +103,14 @@ def firm_step(firm_id: int, deleter: Deleter) -> Step:
             _record_end("firm", firm_id, deleter)
             return Step(is_over=True)
 
-    return in_transaction(step)
+    return in_transaction(step, lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS)
 
 
 def user_step(user_id: str, after: UUID, deleter: Deleter) -> Step:
     """Delete the user's jobs among the next ones after this id, and ask those in flight to end.
 
     Raises:
-        LeaseLost: as `firm_step`.
+        LeaseLost, LockTimeout: as `firm_step`.
         Cancel: the user may sign in again; nothing was done.
     """
 
@@ -121,7 +123,7 @@ def user_step(user_id: str, after: UUID, deleter: Deleter) -> Step:
             last, left = delete_jobs_of_user(user_id, after)
             return Step(after=last, waits=left > 0)
 
-    return in_transaction(step)
+    return in_transaction(step, lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS)
 
 
 def delete_jobs(user_id: str, deleter: Deleter, between: Callable[[], None]) -> bool:
@@ -132,7 +134,7 @@ def delete_jobs(user_id: str, deleter: Deleter, between: Callable[[], None]) -> 
     `between` is called after each chunk.
 
     Raises:
-        LeaseLost: as `firm_step`.
+        LeaseLost, LockTimeout: as `firm_step`.
         Cancel: as `user_step`.
     """
     after: UUID | None = FIRST_ID
@@ -149,7 +151,7 @@ def end_user(user_id: str, deleter: Deleter) -> None:
     """Delete the user, whose jobs are gone, with memberships, keys and grants.
 
     Raises:
-        LeaseLost: as `firm_step`.
+        LeaseLost, LockTimeout: as `firm_step`.
         Cancel: as `user_step`.
     """
 
@@ -161,7 +163,7 @@ def end_user(user_id: str, deleter: Deleter) -> None:
                 user.delete()
                 _record_end("user", user_id, deleter)
 
-    in_transaction(end)
+    in_transaction(end, lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS)
 
 
 def _require_lease(deleter: Deleter) -> None:

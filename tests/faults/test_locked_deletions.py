@@ -14,9 +14,9 @@ from jobs.engine.prune import prune
 from jobs.models import ConcurrencyLock, JobQueue
 from jobs.models.ids import id_at
 from jobs.operations.deletion import delete_firm, delete_user
-from jobs.queue import acquire_lock, retry
+from jobs.queue import acquire_lock, release_lock, retry
 from jobs.testing import drain, run_job
-from tenants.models import Firm
+from tenants.models import Firm, Membership, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
 from tests.factories.tenants import UserFactory
@@ -105,3 +105,32 @@ def test_a_purge_leaves_a_lock_that_is_about_to_be_taken_over(firm: Firm) -> Non
     ):
         assert prune(firm).locks == 1
     assert [lock.lock_key for lock in rows(ConcurrencyLock)] == ["a"]
+
+
+def lock_of_firm(firm: Firm) -> tuple[Callable[[], JobQueue], Callable[[], object]]:
+    """Return what deletes the firm, and what locks a row of it that is no job."""
+    held = acquire_lock("a", 3600, firm=firm)
+    assert held is not None
+    return lambda: delete_firm(firm, "the contract ended"), lambda: release_lock(held)
+
+
+def membership_of_user(firm: Firm) -> tuple[Callable[[], JobQueue], Callable[[], object]]:
+    """Return what deletes a user, and what locks the user's membership."""
+    user = UserFactory(username="a@x.example", member_of=firm)
+
+    def promote() -> None:
+        assert Membership.objects.filter(user=user).update(role=Role.ADMIN) == 1
+
+    return lambda: delete_user(user, "asked for it"), promote
+
+
+@pytest.mark.parametrize("of", [lock_of_firm, membership_of_user])
+def test_a_deletion_comes_back_to_what_else_is_locked(firm: Firm, of: Any) -> None:
+    delete, lock = of(firm)
+    job = delete()
+    with open_transaction(firm, lock):
+        assert [one.end for one in drain(max_jobs=1).ran] == ["snoozed"]
+    with later(60):
+        assert run_job(job).status == "completed"
+    assert not rows(ConcurrencyLock)
+    assert not get_user_model().objects.exists()

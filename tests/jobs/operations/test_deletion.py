@@ -121,7 +121,11 @@ def test_what_a_worker_measured_before_is_not_stored_after(firm: Firm, other_fir
 
 
 @postgresql_only
-def test_counters_that_a_worker_folds_meanwhile_go_too(firm: Firm) -> None:
+def test_counters_that_a_worker_folds_meanwhile_go_too(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However busy the machine is.
+    monkeypatch.setattr(deletion_steps, "LOCK_TIMEOUT_MILLISECONDS", 20_000)
     in_transaction(lambda: count([Counted(firm.pk, "sync", "completed")]))
     job = delete_firm(firm, "the contract ended")
     held = take_one()
