@@ -35,6 +35,7 @@ from mail.services.sending.outbound import outgoing_mail
 from mail.services.sending.outgoing_files import fetch_files
 from mail.services.sending.send_outcome import NOT_TOLD, complete_send, end_send
 from mail.services.sending.sent_mail import (
+    delete_unsent,
     is_untouched,
     left_drafts,
     overtaken,
@@ -70,8 +71,8 @@ def send_outbound(
         end_send(outbound, OutboundStatus.UNKNOWN, RESTORED)
     elif suggests_only(account):
         _end_unsent(gmail, outbound, SUGGESTS_ONLY)
-    elif why := overtaken(gmail, outbound):
-        end_send(outbound, OutboundStatus.CANCELED, why)
+    elif (why := overtaken(gmail, outbound)) and delete_unsent(gmail, outbound):
+        _end_without_draft(outbound, OutboundStatus.CANCELED, why)
         _delete_left_drafts(gmail, outbound)
     else:
         repeated = outbound.started_at is not None or release > 1

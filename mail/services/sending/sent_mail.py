@@ -8,7 +8,7 @@ from mail.gmail.answers import HistoryPage, MessageReference
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailHistoryExpired, GmailNotFound
 from mail.gmail.mime import NAMELESS, OUTBOUND_HEADER
-from mail.models import Approval, OutboundMessage
+from mail.models import Approval, OutboundMessage, OutboundStatus
 from mail.services.drafting.gmail_drafts import GmailDraft, content_hash, read_draft
 from mail.services.sending.loop_guard import ANSWERED, is_persons_answer
 from mail.services.sending.outbound import outgoing_mail
@@ -44,7 +44,8 @@ def overtaken(gmail: GmailClient, outbound: OutboundMessage) -> str:
     Gmail is asked, because the reply may have waited for longer than the last sync is ago. Whatever
     a person has approved or ordered is sent all the same.
     """
-    if not outbound.auto_reply_to or outbound.releases != 1 or outbound.may_be_sent:
+    waits = outbound.status in (OutboundStatus.QUEUED, OutboundStatus.SENDING)
+    if not outbound.auto_reply_to or outbound.releases != 1 or not waits:
         return ""
     message = outbound.message
     with firm_scope(outbound.firm_id):
@@ -67,6 +68,20 @@ def overtaken(gmail: GmailClient, outbound: OutboundMessage) -> str:
         if SENT in labels and is_later and is_persons_answer(headers, to, whom):
             return ANSWERED
     return ""
+
+
+def delete_unsent(gmail: GmailClient, outbound: OutboundMessage) -> bool:
+    """Delete the message's draft, if it has one; say whether that shows that it was not sent."""
+    if not outbound.gmail_draft_id:
+        return True
+    draft = read_draft(gmail, outbound.gmail_draft_id)
+    if draft is None or not is_untouched(outbound, draft):
+        return False
+    try:
+        gmail.delete_draft(draft.draft_id)
+    except GmailNotFound:
+        return False
+    return True
 
 
 def left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> list[GmailDraft]:

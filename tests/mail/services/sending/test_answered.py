@@ -172,6 +172,25 @@ def test_a_reply_that_is_not_sent_any_more_leaves_no_draft(box: Mailbox) -> None
     assert (current(action).status, len(sent(box)), drafts(box)) == ("canceled", 1, 0)
 
 
+def test_an_answer_is_seen_though_the_reply_was_about_to_be_sent(box: Mailbox) -> None:
+    box.simulator.order_fault(Fault(status=503), method="drafts.send")
+    action = reply(box, received(box, message_id=ASKED))
+    drain()
+    assert drafts(box) == 1
+    answer(box)
+    drain_later()
+    assert (current(action).status, len(sent(box)), drafts(box)) == ("canceled", 1, 0)
+
+
+def test_a_reply_that_was_sent_before_the_owner_answered_counts_as_sent(box: Mailbox) -> None:
+    box.simulator.order_fault(LOST_ANSWER, method="drafts.send")
+    action = reply(box, received(box, message_id=ASKED))
+    drain()
+    answer(box)
+    drain_later()
+    assert (current(action).status, len(sent(box)), drafts(box)) == ("completed", 2, 0)
+
+
 def test_an_answer_from_before_the_approval_was_asked_for_ends_it_when_it_is_stored(
     box: Mailbox,
 ) -> None:
