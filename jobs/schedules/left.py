@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jobs.engine import dialects
-from jobs.engine.transactions import fetch, run
+from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS
+from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.registry.timetable import is_time_zone
 
 
@@ -20,6 +21,22 @@ def missing_zones(job_types: Sequence[str]) -> list[str]:
         [*job_types],
     )
     return sorted(zone for (zone,) in found if not is_time_zone(zone))
+
+
+def record_left(job_types: Sequence[str], grace_seconds: float) -> None:
+    """Store why due schedules do not run, of which nobody knows the type or has the time zone.
+
+    Raises:
+        LockTimeout: another transaction has locked one of the rows.
+    """
+
+    def record(one: Callable[[Sequence[str], float], int]) -> None:
+        in_transaction(
+            lambda: one(job_types, grace_seconds), lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS
+        )
+
+    record(record_unknown_types)
+    record(record_missing_zones)
 
 
 def record_unknown_types(job_types: Sequence[str], grace_seconds: float) -> int:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from jobs import registry
-from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS
-from jobs.engine.transactions import in_transaction
 from jobs.execution.events import Event, emit
 from jobs.schedules.defaults import store_default_schedules
-from jobs.schedules.left import record_missing_zones, record_unknown_types
+from jobs.schedules.left import record_left
 from jobs.schedules.tick import GRACE_SECONDS, SlotResult, tick
 
 TICK_SECONDS = 1.0
@@ -36,11 +34,7 @@ class Scheduler:
     def note_unknown(self) -> None:
         """Note on schedules of unknown types and in missing time zones why they do not run."""
         known = [declared.name for declared in registry.all_types()]
-        for record in (record_unknown_types, record_missing_zones):
-            in_transaction(
-                lambda: record(known, GRACE_SECONDS),  # noqa: B023 - called at once
-                lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS,
-            )
+        record_left(known, GRACE_SECONDS)
 
     def _tell_missing(self, zone: str) -> None:
         if zone not in self._missing_zones:
