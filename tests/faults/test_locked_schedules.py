@@ -82,5 +82,8 @@ def test_a_locked_schedule_is_changed_once_it_is_free(
 @pytest.mark.req("S-02")
 def test_a_locked_schedule_that_stays_as_it_is_keeps_no_worker(firm: Firm) -> None:
     store_default_schedules()
+    before = purge().shipped
     with open_transaction(Firm.objects.system(), lambda: run_now(purge().pk)):
+        # It would raise LockTimeout.
         store_default_schedules()
+    assert purge().shipped == before

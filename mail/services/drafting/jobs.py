@@ -130,9 +130,7 @@ def draft_on_request(
         thread = _thread(account, thread_id)
         if (written := _written_by(thread, job_id)) is not None:
             return drafted(written)
-        # The person may have asked again while this job waited for a retry. Job ids grow.
-        drafts = Draft.objects.filter(thread=thread, origin=DraftOrigin.MANUAL)
-        if drafts.filter(job_id__gt=job_id).exists():
+        if _is_asked_again(thread, job_id):
             return skipped("The person has asked for another answer since")
         message, suggests = _target(thread, message_id), suggests_only(account)
         if thread.status == ThreadStatus.DRAFTED:
@@ -163,6 +161,13 @@ def draft_on_request(
     )
     notes = next(iter(foreign_drafts(task)), None)
     return write_draft(replace(task, instruction=noted_order(task, notes)), notes)
+
+
+def _is_asked_again(thread: MailThread, job_id: UUID) -> bool:
+    """Say whether the person asked for another answer while this job waited for a retry."""
+    drafts = Draft.objects.filter(thread=thread, origin=DraftOrigin.MANUAL)
+    # Job ids grow.
+    return bool(drafts.filter(job_id__gt=job_id).exists())
 
 
 def _leave_drafted(
