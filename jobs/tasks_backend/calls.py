@@ -214,7 +214,7 @@ def find_result(result_id: str | UUID) -> TaskResult[Any]:
         raise TaskResultDoesNotExist(result_id) from None
     scope = current_scope()
     declared = registry.find(job.job_type)
-    is_task = declared is not None and declared.payload_model is TaskPayload
+    is_task = declared is not None and issubclass(declared.payload_model, TaskPayload)
     if not is_task or (scope is not None and not scope.allows(job.firm_id)):
         raise TaskResultDoesNotExist(result_id)
     try:

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.utils.module_loading import autodiscover_modules, import_string
+from pydantic import Field
 
 from jobs import registry
 from jobs.execution.context import JobContext
@@ -143,12 +144,18 @@ def _backends() -> dict[str, Any]:
     return getattr(settings, "TASKS", {})
 
 
+class TaskByPathPayload(TaskPayload):
+    """A call whose type does not say which function it calls."""
+
+    module_path: str = Field(min_length=1)
+
+
 @job(
     TASK_JOB_TYPE,
     category=Category.ORCHESTRATION,
-    payload=TaskPayload,
+    payload=TaskByPathPayload,
     retry=RetryPolicy(max_attempts=DEFAULT_MAX_ATTEMPTS),
 )
-def django_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
+def django_task(payload: TaskByPathPayload, ctx: JobContext) -> dict[str, Any]:
     """Call a function of `django.tasks` that its payload names."""
     return run_task(payload, ctx)

@@ -112,6 +112,12 @@ def test_arguments_may_have_any_name():
         enqueue("django_task", {"token": "x"})
 
 
+@pytest.mark.parametrize("payload", [{}, {"module_path": ""}])
+def test_a_call_by_path_names_its_function(payload):
+    with pytest.raises(PayloadInvalid, match="module_path"):
+        enqueue("django_task", payload)
+
+
 def test_a_call_rolls_back_with_its_transaction():
     with transaction.atomic():
         tasks.noop.enqueue()
