@@ -113,12 +113,12 @@ def test_a_desk_shows_the_address_of_a_mailbox_in_one_line(open_admin: Open, fir
     fill_mail(firm, UserFactory(member_of=firm))
     with all_firms("test"):
         first = MailAccount.objects.filter(firm=firm).order_by("pk")[0]
-        MailAccount.objects.filter(pk=first.pk).update(address="reception@bramleykos.example")
+        MailAccount.objects.filter(pk=first.pk).update(address="tereza.holubova@bramleykos.example")
     UserFactory(username="root", password=PASSWORD, is_staff=True, is_superuser=True)
     page = open_admin("root")
-    for address in ("/admin/mail/document/", "/admin/mail/message/"):
+    for address in ("/admin/mail/document/", "/admin/mail/message/", "/admin/mail/mailthread/"):
         page.goto(address)
-        cells = page.locator("#result_list .field-account", has_text="reception@").all()
+        cells = page.locator("#result_list .field-account", has_text="tereza.holubova@").all()
         assert cells
         assert {cell.evaluate(LINES) for cell in cells} == {1}, address
         assert page.evaluate(HIDDEN_COLUMNS) <= 0
