@@ -128,7 +128,8 @@ class DeadLetterQuery(FirmPageQuery):
     )
     created_before = MomentField(required=False, help_text="Dead-lettered before this time.")
     search = text(
-        "The id of a job or dead letter or its beginning, a fingerprint, an error class, or `error:` and a text of the error.",
+        "The id of a job or dead letter or its beginning, a fingerprint, an error class, or "
+        "`error:` and a text of the error.",
         MAX_KEY_LENGTH,
     )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from contextlib import nullcontext
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -56,6 +57,12 @@ def start(operation: str = "reprocess", firm: Firm | None = None, **options: Any
         **options,
     )
     return bulk.start(spec, by=by)
+
+
+def step_of(run: BulkRun, at: datetime | None = None) -> Step:
+    """Do the next step of the run as its job does, now or with the clock stopped at this time."""
+    with stopped_at(at) if at else nullcontext(), all_firms("test"):
+        return do_step(run.pk, run.firm, run.job_id, row(run.job_id).lease_token)
 
 
 def now(run: BulkRun) -> BulkRun:
@@ -131,7 +138,7 @@ def test_a_held_idempotency_key_refuses_one_member_and_no_other(firm: Firm) -> N
     letters(firm, 1)
     with all_firms("test"):
         run = start(firm=firm)
-        do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token)
+        step_of(run)
         assert (now(run).done, now(run).refused) == (2, 2)
         notes = [note for note, _ in details_of_run(run).refusals]
     assert all("same idempotency key" in note for note in notes)
@@ -165,10 +172,10 @@ def test_a_canary_within_the_bound_lets_the_rest_follow(firm: Firm, job_types: o
     doomed(firm, 1), letters(firm, 7)
     with all_firms("test"):
         run = start(firm=firm, canary_size=5)
-        step = do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token)
+        step = step_of(run)
         assert (step.is_over, now(run).done) == (False, 5)
         # The canary's jobs have not run yet, and the other members wait for that.
-        step = do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token)
+        step = step_of(run)
         assert (step.wait_seconds, now(run).done) == (1.0, 5)
     drain()
     assert (now(run).state, now(run).done) == (BulkState.COMPLETED, 8)
@@ -234,8 +241,7 @@ def test_the_longer_a_canary_is_out_the_longer_its_run_waits(firm: Firm) -> None
         run = start(firm=firm, canary_size=5)
 
     def wait(after: float) -> float:
-        with stopped_at(begun + timedelta(seconds=after)), all_firms("test"):
-            return do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token).wait_seconds
+        return step_of(run, begun + timedelta(seconds=after)).wait_seconds
 
     assert wait(0) == 0
     assert [wait(after) for after in (0, 9, 50, 100, 5_000)] == [1.0, 1.0, 5.0, 10.0, 10.0]
@@ -248,7 +254,7 @@ def test_a_run_whose_members_are_locked_waits_before_it_tries_again(
     with all_firms("test"):
         run = start(firm=firm)
         monkeypatch.setattr(bulk_step, "do_chunk", lambda *_: {})
-        step = do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token)
+        step = step_of(run)
     assert (step.is_over, step.wait_seconds, now(run).handled) == (False, 1.0, 0)
 
 
@@ -258,8 +264,7 @@ def test_a_run_waits_until_its_rate_allows_a_whole_chunk(firm: Firm) -> None:
         run = start(firm=firm, rate_per_second=10)
 
     def wait(after: float) -> float:
-        with stopped_at(begun + timedelta(seconds=after)), all_firms("test"):
-            return do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token).wait_seconds
+        return step_of(run, begun + timedelta(seconds=after)).wait_seconds
 
     # A chunk is what the rate allows in two seconds, here 20 members; the last one has 10.
     assert wait(0) == 0
@@ -276,8 +281,7 @@ def test_a_rate_bounds_what_is_handled_in_a_time(firm: Firm) -> None:
         run = start(firm=firm, rate_per_second=10)
 
     def step(after: float) -> Step:
-        with stopped_at(begun + timedelta(seconds=after)), all_firms("test"):
-            return do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token)
+        return step_of(run, begun + timedelta(seconds=after))
 
     assert step(0).wait_seconds == 0
     assert now(run).done == 20
@@ -294,7 +298,7 @@ def test_a_stopped_run_handles_nothing_more(firm: Firm) -> None:
     letters(firm, 250)
     with all_firms("test"):
         run = start(firm=firm)
-        do_step(run.pk, firm, run.job_id, row(run.job_id).lease_token)
+        step_of(run)
     # Who knows the id needs no scope.
     stopped = bulk.stop(run.pk, reason="wrong group")
     assert (stopped.state, stopped.done) == (BulkState.STOPPED, 200)

@@ -161,19 +161,14 @@ def test_what_a_person_has_approved_is_sent_though_the_message_was_thrown_away(
     assert (outbound_of(approval).status, len(sent(box))) == ("sent", 1)
 
 
-def test_a_reply_that_is_not_sent_any_more_leaves_no_draft(box: Mailbox) -> None:
-    """Its draft may be in Gmail, though Gmail's answer to making it was lost."""
-    box.simulator.order_fault(LOST_ANSWER, method="drafts.create")
-    action = reply(box, received(box, message_id=ASKED))
-    drain()
-    assert drafts(box) == 1
-    answer(box)
-    drain_later()
-    assert (current(action).status, len(sent(box)), drafts(box)) == ("canceled", 1, 0)
-
-
-def test_an_answer_is_seen_though_the_reply_was_about_to_be_sent(box: Mailbox) -> None:
-    box.simulator.order_fault(Fault(status=503), method="drafts.send")
+@pytest.mark.parametrize(
+    ("method", "fault"), [("drafts.create", LOST_ANSWER), ("drafts.send", Fault(status=503))]
+)
+def test_a_begun_reply_that_the_owner_overtakes_leaves_no_draft(
+    box: Mailbox, method: str, fault: Fault
+) -> None:
+    """Its draft is in Gmail, in the first case though the answer to making it was lost."""
+    box.simulator.order_fault(fault, method=method)
     action = reply(box, received(box, message_id=ASKED))
     drain()
     assert drafts(box) == 1
