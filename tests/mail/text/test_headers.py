@@ -53,6 +53,7 @@ def test_a_sender_without_address_keeps_its_words():
         ("=?nonsense?Q?=E9t=E9?=", "été"),
         # Valid UTF-8 by chance.
         ("=?gb2312?B?1KzQr9S7?=", "袁携曰"),
+        ("=?gb2312?B?1KzQr9S7?= =?utf-8?Q?_=C5=99?=", "袁携曰 ř"),
         ("=?utf-8?Q?x=0D=0ABcc:_evil?=", "x Bcc: evil"),
         ("=?utf-8?B?Y W!Jj?=", "abc"),
         ("caf\udce9", "café"),

@@ -36,6 +36,7 @@ from mail.services.approvals import approvals
 from mail.services.approvals.approvals import approve, ask_approval, expire_approvals, reject
 from mail.services.mailboxes.briefing import briefing_of
 from mail.services.sending.outbound_operations import cancel_outbound, send_again
+from mail.services.syncing.ingest import ingest_page
 from tenants.audit import Actor
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
@@ -291,8 +292,9 @@ def test_our_own_notice_is_never_read_as_mail(box: Mailbox) -> None:
     drain()
     (asked,) = django_mail.outbox
     before = len(box.messages())
-    box.receive(asked.message().as_bytes())
+    arrived = box.receive(asked.message().as_bytes())
     box.store_all()
+    assert ingest_page(box.account, box.gmail, [arrived])["skipped"] == 1
     assert len(box.messages()) == before
 
 

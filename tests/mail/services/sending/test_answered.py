@@ -177,6 +177,17 @@ def test_a_begun_reply_that_the_owner_overtakes_leaves_no_draft(
     assert (current(action).status, len(sent(box)), drafts(box)) == ("canceled", 1, 0)
 
 
+def test_a_reply_whose_draft_is_gone_is_not_taken_for_unsent(box: Mailbox) -> None:
+    """Whoever took the draft, another worker perhaps, may have sent it."""
+    box.simulator.order_fault(Fault(status=503), method="drafts.send")
+    action = reply(box, received(box, message_id=ASKED))
+    drain()
+    answer(box)
+    box.simulator.order_fault(Fault(status=404), method="drafts.delete")
+    drain_later()
+    assert current(action).status != "canceled"
+
+
 def test_a_reply_that_was_sent_before_the_owner_answered_counts_as_sent(box: Mailbox) -> None:
     box.simulator.order_fault(LOST_ANSWER, method="drafts.send")
     action = reply(box, received(box, message_id=ASKED))

@@ -88,6 +88,18 @@ def test_a_body_behind_an_attachment_id_is_fetched(mailbox: Mailbox) -> None:
 
 
 @pytest.mark.req("M-06")
+@pytest.mark.parametrize("charset", ["iso-8859-1", "windows-1252", "utf-8"])
+def test_text_that_gmail_gives_in_utf_8_is_read_whatever_its_label(
+    mailbox: Mailbox, charset: str
+) -> None:
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = "anna@x.example", OWNER, "Réservé"
+    message.set_content("Déjà réservé à l'été.", charset=charset)
+    arrived = mailbox.receive(message.as_bytes())
+    ingest(mailbox, arrived)
+    assert mailbox.message(arrived).text.strip() == "Déjà réservé à l'été."
+
+
 def test_a_message_deleted_meanwhile_is_skipped(mailbox: Mailbox) -> None:
     result = ingest(mailbox, "18c0ffee18c0ffee")
     assert result == {"skipped": True, "reason": "The message is no longer in Gmail"}
