@@ -146,31 +146,34 @@ def _rows(plain: Sequence[Settlement]) -> list[tuple[Any, ...]]:
 
 @lru_cache(maxsize=8)
 def _sql(rows: str, now: str, *, in_scope: bool = False) -> str:
+    """Return the statement that completes `rows`; `in_scope`, one row in its handler's transaction."""
     dialect = dialects.current()
     waited = dialect.seconds_between_sql("j.scheduled_at", "j.claimed_at")
     condition = reset = ""
+    counts = "count(*), sum(greatest(waited, 0) * 1000), sum(ran) * 1000"
+    grouped = "GROUP BY firm_id, category"
     if in_scope:
-        condition = f"{NOT_ASKED_TO_STOP} AND {SAME_TRANSACTION}"
         # The statement itself sets and resets it, so that it remains the only one added to the
         # handler's transaction.
-        milliseconds = f"'{HANDLER_LOCK_TIMEOUT_MILLISECONDS}ms'"
-        rows += f", (SELECT set_config('lock_timeout', {milliseconds}, true) OFFSET 0) AS limited"
+        limit = f"set_config('lock_timeout', '{HANDLER_LOCK_TIMEOUT_MILLISECONDS}ms', true)"
+        condition = f"{NOT_ASKED_TO_STOP} AND {SAME_TRANSACTION} AND (SELECT {limit}) <> ''"
         reset = ", set_config('lock_timeout', NULL, true)"
+        counts, grouped = "1, greatest(waited, 0) * 1000, ran * 1000", ""
     returning = f"j.firm_id, j.category, -j.lease_token AS token, {waited} AS waited, r.ran"
+    update = _update_sql(rows, now, condition, returning=returning, single=in_scope)
     return f"""
-        WITH done AS ({_update_sql(rows, now, condition, returning=returning)}), counted AS (
+        WITH done AS ({update}), counted AS (
             INSERT INTO jobs_jobminutedelta (id, firm_id, category, minute, completed, wait_ms, run_ms)
-            SELECT gen_random_uuid(), firm_id, category, {dialect.minute_sql(now)}, count(*),
-                sum(greatest(waited, 0) * 1000), sum(ran) * 1000
-            FROM done GROUP BY firm_id, category
+            SELECT gen_random_uuid(), firm_id, category, {dialect.minute_sql(now)}, {counts}
+            FROM done {grouped}
         )
         SELECT token{reset} FROM done
     """
 
 
-def _update_sql(rows: str, now: str, condition: str = "", *, returning: str) -> str:
-    # A fan-in or batch that is being stored by another transaction is not visible here; the sweep
-    # completes it (see `fan_in._add_members`).
+def _update_sql(
+    rows: str, now: str, condition: str = "", *, returning: str, single: bool = False
+) -> str:
     dialect = dialects.current()
     began = dialect.after_sql(now, "-r.begun_ago")
     return f"""
@@ -182,15 +185,29 @@ def _update_sql(rows: str, now: str, condition: str = "", *, returning: str) -> 
             live_key = NULL, lease_token = -j.lease_token, updated_at = {now}
         FROM {rows}
         WHERE j.job_id = r.id AND j.lease_token = r.token
-          AND (NOT EXISTS ({ANY_MEMBER}) OR NOT EXISTS (
-            SELECT 1 FROM jobs_faninmember m
-            WHERE m.firm_id = j.firm_id AND m.job_id = j.job_id))
-          AND (NOT EXISTS ({ANY_UNCOMPLETED}) OR NOT EXISTS (
-            SELECT 1 FROM jobs_batchmember m
-            WHERE m.firm_id = j.firm_id AND m.job_id = j.job_id AND m.{UNCOMPLETED_SQL}
-          )) {condition}
+          AND {_unawaited_sql(single=single)} {condition}
         RETURNING {returning}
     """
+
+
+def _unawaited_sql(*, single: bool) -> str:
+    """Return the condition that no fan-in and no batch waits for the job.
+
+    For a `single` job it does not ask first whether any of them exists: that would cost more.
+    """
+    # A fan-in or batch that is being stored by another transaction is not visible here; the sweep
+    # completes it (see `fan_in._add_members`).
+    members = {
+        ANY_MEMBER: "SELECT 1 FROM jobs_faninmember m WHERE m.firm_id = j.firm_id AND m.job_id = j.job_id",
+        ANY_UNCOMPLETED: (
+            "SELECT 1 FROM jobs_batchmember m"
+            f" WHERE m.firm_id = j.firm_id AND m.job_id = j.job_id AND m.{UNCOMPLETED_SQL}"
+        ),
+    }
+    return " AND ".join(
+        f"NOT EXISTS ({of_job})" if single else f"(NOT EXISTS ({any_}) OR NOT EXISTS ({of_job}))"
+        for any_, of_job in members.items()
+    )
 
 
 def mark_transaction() -> None:
