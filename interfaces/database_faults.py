@@ -14,6 +14,8 @@ from interfaces.redaction import redact
 UNDEFINED_TABLE, UNDEFINED_COLUMN = "42P01", "42703"
 # The role may only read, or the database is read-only: no mistake of the code's.
 READ_ONLY, NO_PRIVILEGE = "25006", "42501"
+# Serialization failure, deadlock, lock not available.
+CONFLICTS = frozenset({"40001", "40P01", "55P03"})
 NO_TABLE = re.compile(r"no such table")
 NO_COLUMN = re.compile(r"no such column|table \S+ has no column named")
 NO_OPTION = "invalid connection option"
@@ -56,6 +58,11 @@ def unusable(error: BaseException) -> str:
     # Opening a file takes room too; without it SQLite says only "disk I/O error".
     why = " (its disk is full)" if said == IO_ERROR and _is_disk_full(name) else ""
     return f"the database {name} cannot be used: {said}{why}"
+
+
+def is_conflict(error: DatabaseError) -> bool:
+    """Say whether another transaction was in the way, so that a repeat can cure the error."""
+    return _state(error) in CONFLICTS
 
 
 def _is_disk_full(name: str) -> bool:

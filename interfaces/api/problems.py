@@ -37,6 +37,18 @@ class Problem(TypedDict):
     errors: list[dict[str, str]]
 
 
+class TryAgain(APIException):
+    """Another transaction was in the way of the request's, which was rolled back."""
+
+    status_code = HTTPStatus.SERVICE_UNAVAILABLE.value
+    default_code = "try_again"
+    default_detail = (
+        "Somebody else changed the same rows meanwhile. Nothing was changed: send it again."
+    )
+    # Seconds; DRF makes it the header Retry-After.
+    wait = 1
+
+
 class Refusal(APIException):
     """A refused request, with its faults."""
 

@@ -28,8 +28,9 @@ RETRY_AFTER = OpenApiParameter(
     "Retry-After",
     int,
     OpenApiParameter.HEADER,
-    response=[HTTPStatus.TOO_MANY_REQUESTS.value],
-    description="Seconds until the next minute begins and requests are counted from zero.",
+    response=[HTTPStatus.TOO_MANY_REQUESTS.value, HTTPStatus.SERVICE_UNAVAILABLE.value],
+    description="In how many seconds to send the request again; of a 429, when requests are counted "
+    "from zero.",
 )
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -70,6 +71,10 @@ _ALWAYS: dict[HTTPStatus, _Meaning] = {
     HTTPStatus.TOO_MANY_REQUESTS: (
         "throttled",
         "Too many requests in this minute; Retry-After says how long to wait.",
+    ),
+    HTTPStatus.SERVICE_UNAVAILABLE: (
+        "try_again",
+        "Somebody else changed the same rows meanwhile; nothing was changed.",
     ),
 }
 _CHANGES: dict[HTTPStatus, _Meaning] = {

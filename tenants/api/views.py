@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -24,9 +24,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from interfaces.api.parsers import StrictJSONParser
-from interfaces.api.problems import answer_with_problem
+from interfaces.api.problems import TryAgain, answer_with_problem
 from interfaces.api.schema import OperationSchema
 from interfaces.api.serializers import QuerySerializer, StrictSerializer
+from interfaces.database_faults import is_conflict
 from tenants.access import Access, access_of
 from tenants.api.authentication import ApiKeyAuthentication, IsMember
 from tenants.api.keys import Credential
@@ -62,14 +63,24 @@ class FirmView(APIView):
     keeps_changes = False
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Answer the request."""
+        """Answer the request; 503 if another transaction was in the way of its own."""
+        try:
+            response = self._answer_in_scope(request, *args, **kwargs)
+        except DatabaseError as error:
+            if not is_conflict(error):
+                raise
+            answer = self.handle_exception(TryAgain())
+            response = self.finalize_response(self.request, answer, *args, **kwargs)
+        # The answer is only for this caller, and may contain mail.
+        patch_cache_control(response, private=True, no_store=True)
+        return response
+
+    def _answer_in_scope(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         with ExitStack() as self._stack:
             self._in_scope = False
             response = super().dispatch(request, *args, **kwargs)
             if self._in_scope and response.status_code >= 400 and not self.keeps_changes:
                 transaction.set_rollback(True)
-        # The answer is only for this caller, and may contain mail.
-        patch_cache_control(response, private=True, no_store=True)
         return response
 
     def perform_authentication(self, request: Request) -> None:
