@@ -70,7 +70,11 @@ def rehearsal_context(
         "result": None if report["result"] is None else pretty_json(report["result"]),
         "calls": [(CALL_ICONS.get(call["kind"], "block"), call) for call in report["calls"]],
         "children": [
-            (child, exact(due), pretty_json(child["payload"]))
+            (
+                child,
+                f"due {exact(due)}" if due else f"once {child['after']}",
+                pretty_json(child["payload"]),
+            )
             for child, due in zip(
                 report["children"], (one["scheduled_at"] for one in made["children"]), strict=True
             )

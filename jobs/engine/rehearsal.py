@@ -17,6 +17,8 @@ from uuid_utils.compat import uuid7
 from jobs.engine import dialects
 from jobs.engine.claim import Claim, read_claims
 from jobs.engine.dialects import Column
+from jobs.engine.fan_in_rows import fan_in_columns_sql, read_fan_in
+from jobs.engine.new_job import NewJob
 from jobs.engine.redaction import redact_secrets
 from jobs.engine.requeue import Restart
 from jobs.engine.transactions import fetch, in_transaction
@@ -105,11 +107,62 @@ def children_since(claim: Claim, first: UUID) -> list[dict[str, Any]]:
             "payload": redact_secrets(json.loads(payload)),
             "priority": priority,
             "scheduled_at": dialect.read_time(due),
+            "after": None,
             "lock_key": lock_key,
             "idempotency_key": key,
         }
         for job_type, firm, payload, priority, due, lock_key, key in rows
     ]
+
+
+def followers_since(claim: Claim, first: UUID, *, completed: bool) -> list[dict[str, Any]]:
+    """Return the jobs that would be enqueued later, secrets redacted.
+
+    They follow the children with ids from `first` on, or, if this job is `completed`, itself.
+    """
+    dialect = dialects.current()
+    first_id, job_id = (dialect.value(Column.UUID, one) for one in (first, claim.job_id))
+    rows = in_transaction(
+        lambda: fetch(
+            f"""
+            SELECT t.slug, f.only_completed, p.job_type, {fan_in_columns_sql()}
+            FROM jobs_fanin f JOIN tenants_firm t ON t.id = f.firm_id
+            JOIN jobs_jobqueue p ON p.job_id = f.parent_id
+            WHERE f.firm_id = %s AND f.fired_at IS NULL AND (
+                f.parent_id = %s AND (f.id >= %s OR f.only_completed AND %s)
+                OR f.parent_id IN (
+                    SELECT c.job_id FROM jobs_jobqueue c WHERE c.job_id >= %s AND c.parent_id = %s))
+            ORDER BY f.id LIMIT {MOST_CHILDREN}
+            """,
+            [
+                claim.firm_id,
+                *(job_id, first_id, dialect.value(Column.BOOLEAN, completed)),
+                *(first_id, job_id),
+            ],
+        )
+    )
+    found = []
+    for firm, only_completed, parent_type, *row in rows:
+        _, then, rest = read_fan_in(row)
+        before = "this job" if then.parent_id == claim.job_id else parent_type
+        after = f"{before} is completed" if only_completed else "its children are settled"
+        for job in [then, *rest]:
+            found.append(_follower(job, firm, after))
+            after = f"{job.job_type} is completed"
+    return found[:MOST_CHILDREN]
+
+
+def _follower(job: NewJob, firm: str, after: str) -> dict[str, Any]:
+    return {
+        "job_type": job.job_type,
+        "firm": firm,
+        "payload": redact_secrets(json.loads(job.payload)),
+        "priority": job.priority,
+        "scheduled_at": None,
+        "after": after,
+        "lock_key": job.lock_key,
+        "idempotency_key": job.idempotency_key,
+    }
 
 
 def completed_result(claim: Claim) -> tuple[Any] | None:

@@ -35,7 +35,12 @@ def show_rehearsal(command: JsonCommand, report: Mapping[str, Any]) -> None:
         "Jobs it would enqueue",
         ("Type", "Firm", "Due", "Idempotency key"),
         [
-            [one[name] for name in ("job_type", "firm", "scheduled_at", "idempotency_key")]
+            [
+                one["job_type"],
+                one["firm"],
+                one["scheduled_at"] or f"once {one['after']}",
+                one["idempotency_key"],
+            ]
             for one in report["children"]
         ],
     )

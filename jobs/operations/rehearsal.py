@@ -133,7 +133,8 @@ def _run(job: JobQueue, change: Restart) -> dict[str, Any]:
             f"is {isolated_memory_mb()} MB"
         )
     for child in report["children"]:
-        child["scheduled_at"] = datetime.fromisoformat(child["scheduled_at"])
+        due = child["scheduled_at"]
+        child["scheduled_at"] = due and datetime.fromisoformat(due)
     return report
 
 

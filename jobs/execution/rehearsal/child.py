@@ -32,6 +32,7 @@ from jobs.engine.rehearsal import (
     children_since,
     claim_dead,
     completed_result,
+    followers_since,
     refuse_commit,
     watch_writes,
     written_rows,
@@ -162,10 +163,12 @@ def _run(claim: Claim, seconds: float, scratch: Path) -> dict[str, Any]:
     transaction.set_rollback(False)
     try:
         report["writes"] = _writes(before, saved)
-        report["children"] = children_since(claim, first_child)
         if (completed := completed_result(claim)) is not None:
             # What a handler does after its own transaction changes nothing.
             report |= {"outcome": "completed", "result": redact_secrets(completed[0])}
+        report["children"] = children_since(claim, first_child) + followers_since(
+            claim, first_child, completed=report["outcome"] == "completed"
+        )
     except DatabaseError:
         # The handler left the transaction aborted: nothing can be read in it.
         report["log"].append("The transaction was aborted, so its writes cannot be listed.")

@@ -37,7 +37,8 @@ class _ChildSerializer(serializers.Serializer[Any]):
     firm = serializers.CharField(help_text="The firm's slug.")
     payload = RedactedField("Secrets are masked.")
     priority = serializers.IntegerField()
-    scheduled_at = TimestampField("When the job would be due.")
+    scheduled_at = TimestampField("When the job would be due; null if it is enqueued later.")
+    after = NullableTextField("After what it is enqueued; null if at once.")
     lock_key = NullableTextField()
     idempotency_key = NullableTextField()
 

@@ -36,6 +36,8 @@ def test_the_page_shows_what_the_job_would_do(developer: Client, acme: FirmRows)
     for part in ("mail.example:443", "2 times", "charge", "did not run", "charged", "again in 30"):
         assert part in text
     assert "noop" in text
+    assert "for acme, due 2026-03-02 09:14:07 UTC" in text
+    assert "for acme, once this job is completed" in text
     assert "hunter2" not in text
     assert now(acme.dead_letter).resolution == ""
 

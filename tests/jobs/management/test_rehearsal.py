@@ -25,6 +25,7 @@ def test_it_prints_what_the_job_would_do(run: Callable[..., Any], firm: Firm) ->
     assert done.code == 0
     for part in ("retried", "TimeoutError: no answer", "jobs_schedule", "mail.example:443"):
         assert part in done.out
+    assert "once this job is completed" in done.out
     assert "Everything above was undone." in done.out
     assert as_json.json["children"][0]["job_type"] == "noop"
     assert (refused.code, "colour" in refused.err) == (1, True)

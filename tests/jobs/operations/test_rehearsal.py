@@ -14,9 +14,11 @@ from jobs.errors import PayloadInvalid, UnknownJob, WrongState
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.operations import rehearsal
 from jobs.operations.rehearsal import rehearse
+from jobs.queue import EnqueueSpec, enqueue_chain
 from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms, firm_scope
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope
+from tests.queue_kit import change, row
 from tests.support.databases import database_url
 from tests.support.effectjobs import rehearsed
 
@@ -74,6 +76,42 @@ def targets(report: dict[str, Any]) -> dict[str, list[str]]:
     for call in report["calls"]:
         found.setdefault(call["kind"], []).append(call["target"])
     return found
+
+
+def later_jobs(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the type of each job that would be enqueued later, and after what."""
+    later = [child for child in report["children"] if child["after"]]
+    assert {child["scheduled_at"] for child in later} <= {None}
+    return [(child["job_type"], child["after"]) for child in later]
+
+
+@pytest.mark.req("A-02")
+@pytest.mark.parametrize("last_act", ["", "fail", "transaction"])
+def test_it_lists_the_jobs_that_a_chain_and_a_fan_in_would_enqueue(
+    firm: Firm, last_act: str
+) -> None:
+    acts = list(filter(None, ["then", last_act]))
+    last = EnqueueSpec("effect.rehearsed_soon", {"acts": []})
+    chain = [EnqueueSpec("effect.rehearsed", {"acts": acts}), EnqueueSpec("noop"), last]
+    job_id = enqueue_chain(chain, firm=firm).job_id
+    change(job_id, status="dlq", ready=False, live_key=None)
+    report = rehearse(DeadLetterQueueFactory(original_job=row(job_id)))
+    its_own = [("noop", "this job is completed"), (last.job_type, "noop is completed")]
+    made = [
+        ("effect.leaf", "its children are settled"),
+        ("noop", "effect.leaf is completed"),
+        ("effect.leaf", "noop is completed"),
+    ]
+    at_once = [child["job_type"] for child in report["children"] if not child["after"]]
+    match last_act:
+        case "fail":
+            assert (at_once, later_jobs(report)) == (["effect.leaf"] * 2, made)
+        case "transaction":
+            # The completion is part of the transaction, and has enqueued the next job.
+            assert at_once == ["effect.leaf", "effect.leaf", "noop"]
+            assert sorted(later_jobs(report)) == sorted(made + its_own[1:])
+        case _:
+            assert (at_once, later_jobs(report)) == (["effect.leaf"] * 2, its_own + made)
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="statistics are no table of the schema")

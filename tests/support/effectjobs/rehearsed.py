@@ -18,6 +18,7 @@ from django.db import IntegrityError, connection, transaction
 from jobs.errors import Fatal
 from jobs.execution.context import JobContext
 from jobs.models import Schedule
+from jobs.queue import EnqueueSpec, enqueue_chain
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.states import Category
@@ -92,6 +93,13 @@ def _transaction(ctx: JobContext, _: str) -> None:
         tx.result = {"made": 1}
 
 
+def _then(ctx: JobContext, _: str) -> None:
+    """Enqueue a child, a job to follow it, and a chain."""
+    ctx.enqueue_many([EnqueueSpec("effect.leaf")], then=("effect.leaf", {}))
+    chain = [EnqueueSpec("effect.leaf"), EnqueueSpec("noop"), EnqueueSpec("effect.leaf")]
+    enqueue_chain(chain, firm=ctx.firm_id)
+
+
 def _fail(_: JobContext, __: str) -> None:
     raise Fatal("it cannot be done")
 
@@ -100,6 +108,7 @@ ACTS = {
     "schedule": _schedule,
     "step": lambda ctx, _: ctx.step("charge", lambda: {"amount": 5}),
     "child": lambda ctx, _: ctx.enqueue("effect.leaf", {}, idempotency_key="leaf"),
+    "then": _then,
     "log": lambda *_: logging.getLogger("tests").warning("charged with password=hunter2hunter2"),
     "dns": lambda *_: _call(socket.getaddrinfo, "mail.example", 443),
     "connect": _connect,
