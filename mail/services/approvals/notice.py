@@ -18,7 +18,7 @@ from jobs.operations.notifications.emails import send_email
 from jobs.operations.notifications.webhooks import send_discord
 from mail import discord
 from mail.conf import discord_webhook, public_url
-from mail.models import ActionType, Approval, ApprovalStatus, OutboundMessage
+from mail.models import ActionType, Approval, ApprovalStatus, Message, OutboundMessage
 from mail.services.actions.actions import irreversible_reason
 from mail.services.approvals.action_facts import facts_of_action
 from mail.services.approvals.tokens import button_token, link_token
@@ -114,6 +114,8 @@ def facts_of(approval: Approval, *, limit: int = MAX_LINE_LENGTH) -> list[tuple[
         facts += [("To", _recipients(outbound, limit)), ("Subject", outbound.subject)]
     elif message is not None:
         facts += [("From", message.sender_address), ("Subject", message.subject)]
+    if message is not None and (place := _place_of(message)):
+        facts += [("Mail", place)]
     if approval.action is not None:
         with firm_scope(approval.firm_id):
             facts += facts_of_action(approval.action)
@@ -136,6 +138,15 @@ def _public_facts(approval: Approval) -> list[tuple[str, str]]:
             )
         facts += [("Undo", never)] if never else []
     return facts
+
+
+def _place_of(message: Message) -> str:
+    """Return where the mail it is about has gone; empty for mail in the inbox or of the owner's."""
+    if "TRASH" in message.labels:
+        return "It is in the trash"
+    if "SPAM" in message.labels:
+        return "It is among spam"
+    return "" if message.outgoing or "INBOX" in message.labels else "It is not in the inbox"
 
 
 def _recipients(outbound: OutboundMessage, limit: int) -> str:

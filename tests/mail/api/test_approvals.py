@@ -15,7 +15,9 @@ from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.models import Role
 from tenants.scope import firm_scope
+from tests.mail.action_kit import in_gmail
 from tests.mail.approval_kit import audited, outbound_of, person, reread, waiting
+from tests.mail.draft_kit import synced
 from tests.mail.mail_kit import Mailbox, drain, only, stored
 from tests.mail.send_kit import at_once, sent
 
@@ -68,6 +70,27 @@ def test_what_waits_is_listed_with_exactly_what_is_asked(box: Mailbox) -> None:
     }
     assert api.get("?status=approved").json()["results"] == []
     assert api.get("?status=nonsense").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("moved", "said"),
+    [
+        ({"add": "TRASH", "remove": "INBOX"}, "It is in the trash"),
+        ({"add": "SPAM", "remove": "INBOX"}, "It is among spam"),
+        ({"remove": "INBOX"}, "It is not in the inbox"),
+        ({"remove": "UNREAD"}, None),
+    ],
+)
+def test_the_question_says_where_the_mail_is_now(
+    box: Mailbox, moved: dict[str, str], said: str | None
+) -> None:
+    approval, api = waiting(box), Api(box, Role.VIEWER)
+    synced(box)
+    assert "Mail" not in api.get(f"{approval.pk}/").json()["facts"]
+    (message,) = box.messages()
+    in_gmail(box, message.gmail_message_id, **moved)
+    synced(box)
+    assert api.get(f"{approval.pk}/").json()["facts"].get("Mail") == said
 
 
 @pytest.mark.parametrize(("decision", "mails"), [("approve", 1), ("reject", 0)])
