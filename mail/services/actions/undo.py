@@ -107,7 +107,8 @@ def request_undo(action: Action, *, by: Actor = SERVICE, reason: str = "") -> Ac
         RowGone: its message was deleted meanwhile.
     """
     try:
-        action.refresh_from_db()
+        # Locked, because its message may be deleted at the same moment.
+        action.refresh_from_db(from_queryset=Action.objects.select_for_update(no_key=True))
     except Action.DoesNotExist:
         raise RowGone("The action is gone, with its message.") from None
     undo = open_undo(action)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
@@ -11,13 +12,15 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from jobs.testing import drain
-from mail.models import MailAccount
+from mail.models import MailAccount, Message
 from mail.services.mailboxes.connect_account import disconnect_account
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
 from tests.jobs.admin.pages import audit_entries
 from tests.mail.action_kit import ARRIVED, ask, current, done, received, undone
 from tests.mail.mail_kit import Mailbox, jobs
+from tests.support.databases import is_waited_for, postgresql_only
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-16")]
 
@@ -105,6 +108,27 @@ def test_an_undo_is_accepted_once(mailbox: Mailbox) -> None:
     assert api.undo(action.pk).status_code == 409
     (entry,) = audit_entries(action.pk)
     assert (entry.act, entry.reason, entry.door) == ("action.undo", "needed", "api")
+
+
+@postgresql_only
+def test_who_undoes_what_is_deleted_at_the_same_moment_is_told(mailbox: Mailbox) -> None:
+    action, api = done(mailbox, received(mailbox), "archive"), Api(mailbox.firm, Role.OPERATOR)
+
+    def undo() -> Any:
+        try:
+            return api.undo(action.pk)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with firm_scope(mailbox.firm):
+            Message.objects.filter(pk=action.message_id).delete()
+            asked = pool.submit(undo)
+            wait_until(is_waited_for, "the undo waits")
+        answer = asked.result()
+    assert (answer.status_code, answer.json()["detail"]) == (
+        409, "The action is gone, with its message.",
+    )  # fmt: skip
 
 
 def test_the_undo_of_what_changed_nothing_is_done_at_once(mailbox: Mailbox) -> None:
