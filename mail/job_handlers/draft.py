@@ -181,11 +181,14 @@ def rework(payload: ThreadPayload, ctx: JobContext) -> dict[str, Any]:
     lock_key=lambda payload: thread_lock(payload.thread_id),
     idempotency_key=_cleanup_key,
 )
-def cleanup(payload: CleanupPayload, ctx: JobContext) -> dict[str, Any]:
+def cleanup(payload: CleanupPayload, ctx: JobContext) -> dict[str, Any] | None:
     """Follow what became of a thread or of its draft."""
     with mailbox(payload) as (account, gmail):
         if payload.action == "done":
-            return mark_done(account, payload.thread_id, payload.message_id)
+            # Completed with what it asks for, because it would ask for that again.
+            with ctx.transaction() as tx:
+                tx.result = mark_done(account, payload.thread_id, payload.message_id)
+            return None
         if payload.action == "take_back":
             return take_back(
                 account,

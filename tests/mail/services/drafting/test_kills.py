@@ -10,7 +10,7 @@ from jobs.queue import cancel
 from jobs.testing import assert_idempotent, run_job
 from mail.gmail.simulator.faults import LOST_ANSWER
 from mail.labels import LabelKey
-from mail.models import Draft
+from mail.models import Action, ActionType, Draft
 from mail.services.drafting import write_draft
 from mail.services.drafting.operations import request_rework
 from mail.services.queueing import request_sync
@@ -196,6 +196,23 @@ def test_an_answer_on_request_that_the_person_discards_is_not_written_again(
         drain()
     assert versions() == [("manual", "discarded", 0)]
     assert listed(mailbox) == []
+
+
+def test_a_thread_is_archived_once_though_the_worker_is_killed(mailbox: Mailbox) -> None:
+    arrived = asked(prepared(mailbox), text="Thank you very much.")
+    give_label(mailbox, arrived, LabelKey.DONE)
+    with firm_scope(mailbox.firm):
+        request_sync(mailbox.account)
+    run_job(jobs("sync")[0])
+    done_before_a_kill("cleanup")
+    with later(60):
+        # Before the jobs of the actions, which wait for the mailbox's rate limit.
+        for again in jobs("cleanup"):
+            run_job(again)
+        drain()
+    assert "INBOX" not in mailbox.labels(arrived)
+    archives = [one for one in stored(Action) if one.action_type == ActionType.ARCHIVE]
+    assert [one.status for one in archives] == ["completed"]
 
 
 @pytest.mark.req("J-27")
