@@ -10,11 +10,19 @@ from jobs.models import JobQueue
 from jobs.states import IN_FLIGHT
 from mail.conf import snooze_label
 from mail.gmail.client import GmailClient
-from mail.models import UNFINISHED, Action, ActionType, Connection, EventType, MailAccount
+from mail.models import (
+    UNFINISHED,
+    Action,
+    ActionType,
+    Connection,
+    EventType,
+    MailAccount,
+    Message,
+)
 from mail.services.mailboxes.modes import require_unpaused
 from mail.services.queueing import request_lost_snoozes
 from mail.services.syncing.labels import known_label_id, refresh_labels
-from mail.services.timelines.events import record_event
+from mail.services.timelines.events import record_event, record_events
 from tenants.scope import all_firms, firm_scope
 
 PAGE = 500
@@ -44,6 +52,7 @@ def wake_lost(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
         lost = [one for one in page if one not in asleep]
         if lost:
             gmail.batch_modify(lost, add=["INBOX"], remove=[label_id])
+            _record_woken(account, lost)
         woken += len(lost)
     if woken:
         with firm_scope(account.firm_id):
@@ -72,6 +81,14 @@ def lose_snoozes(message_ids: Collection[UUID]) -> set[UUID]:
     for account in {row.account for row in asleep}:
         request_lost_snoozes(account)
     return busy
+
+
+def _record_woken(account: MailAccount, gmail_message_ids: Collection[str]) -> None:
+    """Add the event to those of the messages that are stored again."""
+    with firm_scope(account.firm_id):
+        stored = Message.objects.filter(account=account, gmail_message_id__in=gmail_message_ids)
+        about = [(one, {}) for one in stored.only("firm", "thread")]
+        record_events(EventType.UNSNOOZED, account, about)
 
 
 def _labelled(gmail: GmailClient, label_id: str) -> list[str]:

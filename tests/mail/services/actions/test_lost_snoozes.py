@@ -83,6 +83,25 @@ def test_it_comes_back_when_the_mailbox_does(connected: Mailbox) -> None:
     assert event.detail == {"messages": 1}
 
 
+def test_its_history_says_so_if_it_is_stored_again_by_then(connected: Mailbox) -> None:
+    arrived = received(connected)
+    done(connected, arrived, "snooze", **AN_HOUR)
+    disconnect(connected)
+    pause_mailbox(connected.reload())
+    connect_again(connected)
+    connected.store_all()
+    resume_writing(connected.reload())
+    later(1)
+
+    assert connected.labels(arrived) == BACK
+    told = [row for row in stored(MailEvent) if row.event_type == EventType.UNSNOOZED]
+    message = connected.message(arrived)
+    assert [(row.message_id, row.thread_id) for row in told] == [
+        (message.pk, message.thread_id),
+        (None, None),
+    ]
+
+
 def test_a_snooze_that_is_still_there_keeps_its_time(connected: Mailbox) -> None:
     arrived = received(connected)
     done(connected, arrived, "snooze", **AN_HOUR)
