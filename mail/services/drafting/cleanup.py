@@ -129,7 +129,7 @@ def withdraw_draft(
     result = skipped(NO_DRAFT)
     for draft in _versions(account, thread_id, draft_id, job_id):
         if draft.status == DraftStatus.WRITING:
-            end_left_over(gmail, draft)
+            end_left_over(account, gmail, draft)
             result = {"draft": DraftStatus.CANCELED.value}
         else:
             result = _withdraw(account, gmail, draft)
@@ -152,7 +152,7 @@ def take_back(
     """
     if suggests_only(account):
         return skipped(SUGGESTS_ONLY)
-    taken = trash_unedited(gmail, gmail_thread_id, rfc822_id, content_hash)
+    taken = trash_unedited(account, gmail, gmail_thread_id, rfc822_id, content_hash)
     with firm_scope(account.firm_id):
         if not Draft.objects.filter(thread_id=thread_id, status=DraftStatus.READY).exists():
             drafted = MailThread.objects.filter(pk=thread_id, status=ThreadStatus.DRAFTED)

@@ -20,13 +20,14 @@ from mail.gmail.answers import Message as GmailMessage
 from mail.gmail.client import MAX_BATCH, GmailClient
 from mail.gmail.errors import GmailError, GmailNotFound
 from mail.gmail.mime import OutgoingMail, in_ascii
-from mail.models import MAX_INSTRUCTION_LENGTH, Draft
+from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftStatus, MailAccount
 from mail.text.cleaning import clean_text
 from mail.text.html_depth import buildable
 from mail.text.html_text import html_to_text
 from mail.text.parse import parse_message
 from mail.text.parsed import Address, ParsedMail
 from mail.text.parts import raw_headers
+from tenants.scope import firm_scope
 
 MARKER: Final = "✂️"
 # The variation selector is optional, because some programs drop it.
@@ -149,13 +150,18 @@ def thread_drafts(gmail: GmailClient, gmail_thread_id: str) -> list[GmailDraft]:
             return found
 
 
-def drafts_outside(gmail: GmailClient, rfc822_id: str) -> list[GmailDraft]:
+def drafts_outside(account: MailAccount, gmail: GmailClient, rfc822_id: str) -> list[GmailDraft]:
     """Return the drafts with this Message-ID among the newest of all threads.
 
     Gmail puts a draft into a thread of its own if it cannot refer to the message that it answers,
     because that has no proper Message-ID. Gmail's search would find all, but it may lag behind.
+    Drafts whose ids are stored are other ones, so no quota is spent on reading them.
     """
-    newest = gmail.list_drafts().get("drafts", [])[:MAX_BATCH]
+    listed = gmail.list_drafts().get("drafts", [])
+    with firm_scope(account.firm_id):
+        ready = Draft.objects.filter(account=account, status=DraftStatus.READY)
+        known = set(ready.values_list("gmail_draft_id", flat=True))
+    newest = [one for one in listed if one["id"] not in known][:MAX_BATCH]
     draft_ids = {one["message"]["id"]: one["id"] for one in newest}
     answers = gmail.get_messages(list(draft_ids), "metadata") if draft_ids else {}
     found = (
@@ -180,13 +186,16 @@ def trash_unless_edited(gmail: GmailClient, draft: GmailDraft) -> bool:
 
 
 def trash_unedited(
-    gmail: GmailClient, gmail_thread_id: str, rfc822_id: str, content_hash: str
+    account: MailAccount,
+    gmail: GmailClient,
+    gmail_thread_id: str,
+    rfc822_id: str,
+    content_hash: str,
 ) -> int:
     """Move the unedited drafts with this Message-ID to the trash; return how many."""
     found = [one for one in thread_drafts(gmail, gmail_thread_id) if one.rfc822_id == rfc822_id]
-    ours = [
-        one for one in found or drafts_outside(gmail, rfc822_id) if one.content_hash == content_hash
-    ]
+    found = found or drafts_outside(account, gmail, rfc822_id)
+    ours = [one for one in found if one.content_hash == content_hash]
     return sum(trash_unless_edited(gmail, one) for one in ours)
 
 

@@ -54,4 +54,4 @@ def _end_begun(account: MailAccount, gmail: GmailClient, thread_id: UUID, job_id
         begun = [draft for draft in writing if draft.job_id not in live]
     if begun and not suggests_only(account):
         for draft in begun:
-            end_left_over(gmail, draft)
+            end_left_over(account, gmail, draft)

@@ -7,7 +7,14 @@ from datetime import datetime
 from django.db.models.functions import Now
 
 from mail.gmail.client import GmailClient
-from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftOrigin, DraftStatus, EventType
+from mail.models import (
+    MAX_INSTRUCTION_LENGTH,
+    Draft,
+    DraftOrigin,
+    DraftStatus,
+    EventType,
+    MailAccount,
+)
 from mail.services.drafting.gmail_drafts import (
     GmailDraft,
     is_edited,
@@ -109,9 +116,11 @@ def _is_reordered(draft: Draft, old: Draft, current: GmailDraft) -> bool:
     return current.has_marker and order_in(old, current).split() != draft.instruction.split()
 
 
-def end_left_over(gmail: GmailClient, draft: Draft) -> None:
+def end_left_over(account: MailAccount, gmail: GmailClient, draft: Draft) -> None:
     """End a draft whose job gave up; if it is in Gmail unedited, move it to the trash."""
-    trash_unedited(gmail, draft.thread.gmail_thread_id, draft.rfc822_id, draft.content_hash)
+    trash_unedited(
+        account, gmail, draft.thread.gmail_thread_id, draft.rfc822_id, draft.content_hash
+    )
     with firm_scope(draft.firm_id):
         Draft.objects.filter(pk=draft.pk, status=DraftStatus.WRITING).update(
             status=DraftStatus.CANCELED, ended_at=Now()

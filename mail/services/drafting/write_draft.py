@@ -163,7 +163,7 @@ def _unfinished(task: DraftTask) -> Draft | None:
             rows.filter(pk=draft.pk).update(job_id=task.job_id)
         left = list(others.select_related("thread"))
     for other in left:
-        end_left_over(task.gmail, other)
+        end_left_over(task.account, task.gmail, other)
     return draft
 
 
@@ -236,7 +236,9 @@ def _written_before(task: DraftTask, draft: Draft) -> GmailDraft | None:
         known = known_ids(task)
     # An edit may change the Message-ID, but the marker stays.
     edited = next((one for one in found if one.has_marker and one.draft_id not in known), None)
-    return edited or next(iter(drafts_outside(task.gmail, draft.rfc822_id)), None)
+    if edited is not None:
+        return edited
+    return next(iter(drafts_outside(task.account, task.gmail, draft.rfc822_id)), None)
 
 
 def _finish(task: DraftTask, draft: Draft, draft_id: str, message_id: str, *, edited: bool) -> bool:

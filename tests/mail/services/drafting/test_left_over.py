@@ -64,6 +64,29 @@ def test_a_draft_that_was_begun_goes_from_a_thread_of_its_own(mailbox: Mailbox) 
     assert listed(mailbox) == []
 
 
+def test_only_drafts_that_are_not_known_are_read_to_find_it(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared(mailbox)
+    for number in range(3):
+        asked(mailbox, message_id=f"<known{number}@customer.example>")
+    mailbox.simulator.order_fault(LOST_ANSWER, method="drafts.create")
+    asked(mailbox, message_id="")
+    (lost, *known) = (one["message"]["id"] for one in listed(mailbox))
+    read: list[str] = []
+    get_messages = GmailClient.get_messages
+
+    def counted(gmail: GmailClient, ids: list[str], fmt: Any = "full") -> Any:
+        read.extend(ids)
+        return get_messages(gmail, ids, fmt)
+
+    monkeypatch.setattr(GmailClient, "get_messages", counted)
+    drain_later()
+    assert (len(known), read) == (3, [lost])
+    assert {row.status for row in stored(Draft)} == {"ready"}
+    assert len(listed(mailbox)) == 4
+
+
 def test_a_draft_that_was_begun_goes_where_the_person_has_answered_since(mailbox: Mailbox) -> None:
     asked_for_and_lost(mailbox)
     answer_later(mailbox)
