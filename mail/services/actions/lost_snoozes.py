@@ -87,7 +87,9 @@ def _record_woken(account: MailAccount, gmail_message_ids: Collection[str]) -> N
     """Add the event to those of the messages that are stored again."""
     with firm_scope(account.firm_id):
         stored = Message.objects.filter(account=account, gmail_message_id__in=gmail_message_ids)
-        about = [(one, {}) for one in stored.only("firm", "thread")]
+        about: list[tuple[Message, dict[str, Any]]] = [
+            (one, {}) for one in stored.only("firm", "thread")
+        ]
         record_events(EventType.UNSNOOZED, account, about)
 
 

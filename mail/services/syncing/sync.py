@@ -7,7 +7,9 @@ crash at any point makes a sync repeat some reading, but loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections import defaultdict
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,7 +22,9 @@ from mail.errors import MailboxWaits
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailHistoryExpired
 from mail.labels import LABEL_NAMES
-from mail.models import EventType, MailAccount, SyncStatus
+from mail.models import EventType, MailAccount, MailLabel, SyncStatus
+from mail.services.drafting.follow import follow_labels
+from mail.services.drafting.requests import OBEYED
 from mail.services.queueing import enqueue_ingests, enqueue_next_page
 from mail.services.syncing.mirror import (
     apply_changes,
@@ -172,25 +176,50 @@ def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> Syn
     report = SyncReport(full=True)
     found_out = differences(account, gmail) if seed_cursor else {}
     queries = [" ".join([recent, *(f"-{one}" for one in OWN_LABELS)])]
+    orders: dict[str, dict[str, int]] = {}
     if found_out:
         # Messages that a person labelled while there was no history are not stored either.
         queries.append(f"{recent} {{{' '.join(OWN_LABELS)}}}")
+        orders = _unstored_orders(account, gmail, f"{recent} in:inbox", stored=found_out)
     for found, is_last in _pages(gmail, queries):
         with firm_scope(account.firm_id):
             enqueued = enqueue_ingests(account, found)
             if seed_cursor and is_last and cursor_of(account, lock=True) is None:
                 apply_differences(account, found_out)
+                follow_labels(account, orders)
                 _seed_cursor(account, history_id)
         report += SyncReport(pages=1, listed=len(found), enqueued=enqueued)
     return report
 
 
-def _pages(gmail: GmailClient, queries: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
+def _unstored_orders(
+    account: MailAccount, gmail: GmailClient, query: str, *, stored: Container[str]
+) -> dict[str, dict[str, int]]:
+    """Return the labels by which the person orders something on mail that is not stored.
+
+    They are as `follow_labels` takes them, without records of the history, which was lost.
+    """
+    present = {label["id"] for label in gmail.list_labels()}
+    with firm_scope(account.firm_id):
+        own = MailLabel.objects.filter(account=account, key__in=list(OBEYED))
+        label_ids = present.intersection(own.values_list("gmail_label_id", flat=True))
+    orders: dict[str, dict[str, int]] = defaultdict(dict)
+    for label_id in label_ids:
+        for found, _ in _pages(gmail, [query], label_id):
+            for gmail_message_id in found:
+                if gmail_message_id not in stored:
+                    orders[gmail_message_id][label_id] = sys.maxsize
+    return orders
+
+
+def _pages(
+    gmail: GmailClient, queries: Sequence[str], label_id: str | None = None
+) -> Iterator[tuple[list[str], bool]]:
     """Yield the ids on each page of these searches, and whether it is the last page of all."""
     for query in queries:
         page_token: str | None = None
         while True:
-            page = gmail.list_messages(query, page_token, max_results=PAGE_SIZE)
+            page = gmail.list_messages(query, page_token, max_results=PAGE_SIZE, label_id=label_id)
             page_token = page.get("nextPageToken")
             found = [message["id"] for message in page.get("messages", [])]
             yield found, not page_token and query == queries[-1]

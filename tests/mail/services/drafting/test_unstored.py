@@ -79,6 +79,26 @@ def test_a_label_on_mail_that_mailroom_had_not_read_yet_is_a_correction(mailbox:
     assert [one for one in stored(Draft) if one.status == DraftStatus.READY] == []
 
 
+@pytest.mark.req("M-04")
+@pytest.mark.parametrize("order", [LabelKey.DONE, LabelKey.NEEDS_RESPONSE, LabelKey.FYI])
+def test_a_label_that_was_given_while_there_was_no_history_is_obeyed(
+    mailbox: Mailbox, order: LabelKey
+) -> None:
+    given(prepared(mailbox))
+    arrived = mailbox.receive(letter("The parcel", QUESTION))
+    give_label(mailbox, arrived, order)
+    mailbox.simulator.expire_history(mailbox.account.address)
+    synced(mailbox)
+    kept = LabelKey.OUTBOX if order == LabelKey.NEEDS_RESPONSE else order
+    assert state_labels(mailbox, arrived) == {kept}
+    assert ("INBOX" in mailbox.labels(arrived)) == (order != LabelKey.DONE)
+    message = mailbox.message(arrived)
+    drafted = [one for one in stored(Draft) if one.message_id == message.pk]
+    assert {(one.origin, one.status) for one in drafted if one.status == "ready"} == (
+        {("manual", "ready")} if order == LabelKey.NEEDS_RESPONSE else set()
+    )
+
+
 def test_what_is_marked_done_before_it_is_read_is_done(mailbox: Mailbox) -> None:
     arrived = given(prepared(mailbox), LabelKey.FYI, LabelKey.DONE)
     assert the_thread().status == "archived"
