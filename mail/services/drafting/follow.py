@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
@@ -56,20 +57,31 @@ _ORDERS: Final = (
     *(LabelKey.DONE, LabelKey.REWORK, LabelKey.NEEDS_RESPONSE),
     *(LabelKey.ACTION_REQUIRED, LabelKey.PAYMENT_REQUEST, LabelKey.WAITING, LabelKey.FYI),
 )
+# Mailroom takes these off when it has done what they ask for, or has come to another verdict.
+_TAKEN_OFF_WHEN_DONE: Final = frozenset({LabelKey.NEEDS_RESPONSE, LabelKey.REWORK})
 
 Gains = Mapping[str, Mapping[str, int]]
 """By Gmail's message id, the labels that the message gained, each with its history record's id."""
+Losses = Mapping[str, Mapping[str, tuple[int, int]]]
+"""The same for labels that it gained and lost again, each with the ids of both records."""
 
 
-def follow_labels(account: MailAccount, gains: Gains) -> None:
+def follow_labels(
+    account: MailAccount, gains: Gains, losses: Losses = MappingProxyType({})
+) -> None:
     """Enqueue what the labels that the person gave ask for, one job a thread.
 
+    A label that was lost again is followed, too, if Mailroom took it off before it saw the order.
     Must run in the firm's scope, after the changes are stored.
     """
     _withdraw_drafts(account, gains)
     own = MailLabel.objects.filter(account=account, key__in=list(_ORDERS))
     keys = {row.gmail_label_id: LabelKey(row.key) for row in own}
-    wanted = {one: labels for one, labels in gains.items() if not keys.keys().isdisjoint(labels)}
+    wanted = {
+        one: labels
+        for one, labels in gains.items()
+        if keys.keys() & (labels.keys() | losses.get(one, {}).keys())
+    }
     if not wanted:
         return
     rows = Message.objects.filter(account=account, gmail_message_id__in=wanted)
@@ -80,10 +92,11 @@ def follow_labels(account: MailAccount, gains: Gains) -> None:
     asked: dict[UUID, dict[LabelKey, Message]] = defaultdict(dict)
     unstored: dict[str, set[LabelKey]] = defaultdict(set)
     for gmail_message_id, labels in wanted.items():
-        message = stored.get(gmail_message_id)
-        for label_id, record in labels.items():
+        message, own_actions = stored.get(gmail_message_id), actions[gmail_message_id]
+        taken_off = _taken_off(own_actions, losses.get(gmail_message_id, {}), keys)
+        for label_id, record in {**labels, **taken_off}.items():
             key = keys.get(label_id)
-            if key is None or _is_own(actions[gmail_message_id], label_id, key, record, since):
+            if key is None or _is_own(own_actions, label_id, key, record, since):
                 continue
             if message is not None:
                 asked[message.thread_id].setdefault(key, message)
@@ -150,7 +163,8 @@ def _newest_actions(
         age = Window(RowNumber(), partition_by=F("message_id"), order_by=F("pk").desc())
         newest = rows.annotate(age=age).filter(age__lte=ACTIONS_SEARCHED).order_by("-pk")
         found = list(newest.only(
-            "firm", "message", "action_type", "status", "parameters", "undo_hint", "executed_at"
+            *("firm", "message", "decision", "action_type"),
+            *("status", "parameters", "undo_hint", "executed_at"),
         ))  # fmt: skip
         _foresee_undos(found)
     actions: dict[str, list[Action]] = defaultdict(list)
@@ -199,6 +213,28 @@ def _is_own(
             recent = under_way or (action.executed_at and action.executed_at > since)
             return bool(label_id in change.add and recent)
     return False
+
+
+def _taken_off(
+    actions: Collection[Action],
+    lost: Mapping[str, tuple[int, int]],
+    keys: Mapping[str, LabelKey],
+) -> dict[str, int]:
+    """Return the labels that Mailroom took off unheeded, each with the record of its gain."""
+
+    def unheeded(action: Action, label_id: str, gained: int, removed: int) -> bool:
+        hint = action.undo_hint or {}
+        if label_id not in changed_labels(hint).remove:
+            return False
+        by_verdict = action.decision_id is not None
+        may_be_done = keys.get(label_id) in _TAKEN_OFF_WHEN_DONE and not by_verdict
+        return gained <= (hint.get("history_id") or 0) < removed and not may_be_done
+
+    return {
+        label_id: records[0]
+        for label_id, records in lost.items()
+        if any(unheeded(action, label_id, *records) for action in actions)
+    }
 
 
 def follow_drafts(account: MailAccount, gmail_message_ids: Collection[str]) -> None:

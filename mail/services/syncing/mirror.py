@@ -43,6 +43,8 @@ class MessageChange:
     arrived: bool = False
     gained: dict[str, int] = field(default_factory=dict)
     """The labels it gained and kept, each with the id of the last history record that names it."""
+    lost: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The labels it gained and lost again, each with the ids of both records."""
 
     @property
     def enters(self) -> bool:
@@ -95,11 +97,13 @@ def changes_in(records: Iterable[HistoryRecord]) -> dict[str, MessageChange]:
             change = changes[added["message"]["id"]]
             change.labels |= dict.fromkeys(added["labelIds"], True)
             change.gained |= dict.fromkeys(added["labelIds"], int(record["id"]))
+            change.lost = {one: ids for one, ids in change.lost.items() if one not in change.gained}
         for removed in record.get("labelsRemoved", []):
             change = changes[removed["message"]["id"]]
             change.labels |= dict.fromkeys(removed["labelIds"], False)
             for label in removed["labelIds"]:
-                change.gained.pop(label, None)
+                if (gained := change.gained.pop(label, None)) is not None:
+                    change.lost[label] = gained, int(record["id"])
         for one in record.get("messagesDeleted", []):
             changes[one["message"]["id"]].deleted = True
     return dict(changes)
@@ -130,7 +134,11 @@ def apply_changes(account: MailAccount, changes: Mapping[str, MessageChange]) ->
         # Read whole, because routing rules need columns that are not loaded here.
         hand_over(account, list(Message.objects.filter(pk__in=[one.pk for one in returned])))
     there = {one: change for one, change in changes.items() if not change.deleted}
-    follow_labels(account, {one: change.gained for one, change in there.items()})
+    follow_labels(
+        account,
+        {one: change.gained for one, change in there.items()},
+        {one: change.lost for one, change in there.items()},
+    )
     follow_drafts(account, [one for one, change in changes.items() if change.may_be_a_draft_gone])
 
 
