@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
 from typing import Protocol
 from uuid import UUID
+
+from jobs.errors import WrongPlace
 
 
 class CurrentJob(Protocol):
@@ -45,6 +48,16 @@ def in_event_loop() -> bool:
     return True
 
 
+def refuse_query_in_event_loop(twin: str) -> None:
+    """Refuse what Django would refuse, and name the call for coroutines.
+
+    Raises:
+        WrongPlace: this thread runs an event loop.
+    """
+    if in_event_loop() and not os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE"):
+        raise WrongPlace(f"this would block the event loop: use await {twin}(…)")
+
+
 class Flag:
     """A flag to be polled; a threading.Event would cost a lock per job."""
 
@@ -69,7 +82,8 @@ class Signals:
     # Class attributes, because nearly all attempts never set them: they then cost nothing.
     cancel_requested = False
     timed_out = False
-    # Whether `ctx.transaction()` could not complete the job.
+    # Whether `ctx.transaction()` has completed the job, or could not.
+    has_completed = False
     completion_refused = False
     # One lock for all attempts, because it is held only for a moment; one for each would cost more.
     _lock = Lock()

@@ -175,6 +175,8 @@ def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> FinishedA
             # Completed by `ctx.transaction()`: what the handler did afterwards changes nothing.
             error = {"error_class": error_class, "job_id": str(claim.job_id)}
             emit(Event.FAILED_AFTER_COMPLETION, job_type=claim.job_type, **error)
+            if isinstance(outcome, Retry | DeadLettered):
+                _log_failure(claim, before, outcome)
             name, error_class = COMPLETED, None
         status = status or before
         if token in tokens:

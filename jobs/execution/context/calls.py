@@ -23,9 +23,9 @@ from jobs.engine.job_call import EnqueueOptions
 from jobs.engine.lease import still_held
 from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.steps import NotStorable, find_step, save_progress, save_step
-from jobs.errors import Cancel, Fatal, JobTimeout, LeaseLost, WrongPlace
+from jobs.errors import Cancel, Fatal, LeaseLost, WrongPlace
 from jobs.execution.context.fan_out import Fields, Then, fan_out, type_of
-from jobs.execution.context.transaction import JobTransaction, completing
+from jobs.execution.context.transaction import JobTransaction, completing, require_running
 from jobs.execution.telemetry import log_note
 from tenants.models import Firm
 
@@ -263,7 +263,8 @@ class JobCalls:
         Raises:
             LeaseLost: the job is no longer this worker's, was asked to stop, ran into its timeout,
                 or is kept locked by another transaction; the block is undone.
-            WrongPlace: another transaction is open; this one must be the outermost.
+            WrongPlace: another transaction is open, and this one must be the outermost; or an
+                earlier one completed the job.
             Fatal: `tx.result` cannot be stored.
         """
         self._refuse_in_loop("run_in_transaction(…)")
@@ -285,11 +286,7 @@ class JobCalls:
             raise Cancel("canceled by request")
 
     def _check_lease(self) -> None:
-        if self._signals.lease_lost.is_set():
-            raise LeaseLost(f"the worker of job {self.job_id} lost its lease")
-        if self._signals.timed_out:
-            # The handler caught the first JobTimeout.
-            raise JobTimeout
+        require_running(self._claim, self._signals)
 
     def _refuse_in_loop(self, twin: str) -> None:
         if in_event_loop():

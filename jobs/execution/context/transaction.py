@@ -69,6 +69,27 @@ def completing(
                 f"job {claim.job_id} ran into its timeout: nothing was written"
             ) from error
         raise
+    signals.has_completed = True
+    if signals.timed_out:
+        raise JobTimeout
+
+
+def require_running(claim: Claim, signals: Signals) -> None:
+    """Raise if the handler has no more say over its job, as far as this process knows.
+
+    Raises:
+        WrongPlace: the handler itself has completed the job.
+        LeaseLost: the worker lost its lease.
+        JobTimeout: the handler caught the first one.
+    """
+    if signals.has_completed:
+        # A LeaseLost would end the handler without a word in the log.
+        raise WrongPlace(
+            "the job is completed: its ctx.transaction() is committed, so put all writes into that "
+            "one block, and other calls of ctx before it"
+        )
+    if signals.lease_lost.is_set():
+        raise LeaseLost(f"the worker of job {claim.job_id} lost its lease")
     if signals.timed_out:
         raise JobTimeout
 

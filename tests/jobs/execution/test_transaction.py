@@ -344,11 +344,14 @@ def test_what_comes_after_the_commit_changes_nothing(
 def test_it_completes_once(ctx: JobContext) -> None:
     with ctx.transaction():
         write("first@acme.example")
-    with pytest.raises(LeaseLost):
+    calls: list[int] = []
+    with pytest.raises(WrongPlace, match=r"the job is completed: its ctx\.transaction"):
         complete(ctx, lambda: write("second@acme.example"))
-    with pytest.raises(LeaseLost):
+    with pytest.raises(WrongPlace, match="put all writes into that one block"):
+        ctx.step("late", lambda: calls.append(1))
+    with pytest.raises(WrongPlace):
         ctx.heartbeat()
-    assert written() == ["first@acme.example"]
+    assert (written(), calls) == (["first@acme.example"], [])
 
 
 @committed
@@ -365,7 +368,7 @@ def test_its_lock_goes_to_the_next_at_the_commit(firm: Firm) -> None:
 
 
 def test_an_error_after_the_commit_is_told_and_the_attempt_counts_as_completed(
-    firm: Firm, monkeypatch: pytest.MonkeyPatch
+    firm: Firm, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     @job("test.late_error", category="sync", payload=NamePayload)
     def handle(payload: NamePayload, ctx: JobContext) -> None:
@@ -393,6 +396,11 @@ def test_an_error_after_the_commit_is_told_and_the_attempt_counts_as_completed(
     assert finished[0] == "job.attempt_finished"
     assert (finished[1]["outcome"], finished[1]["error_class"]) == ("completed", None)
     assert (row(held.job_id).status, row(held.job_id).last_error) == ("completed", "")
+    (explained,) = [one.getMessage() for one in caplog.records if one.name == "jobs.attempts"]
+    assert f"job_id={held.job_id}" in explained
+    assert "status=completed" in explained
+    assert "Traceback" in explained
+    assert "after the commit" in explained
 
 
 @pytest.fixture
