@@ -193,7 +193,7 @@ class HandlerError(JobError, code="handler_error"):
 class Retryable(HandlerError, code="retryable"):
     """The attempt failed and may be tried again; `retry_after` (seconds) overrides the backoff."""
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
         _check_wait("retry_after", retry_after)
         super().__init__(message)
         self.retry_after = retry_after

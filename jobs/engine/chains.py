@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from asgiref.sync import sync_to_async
 
 from interfaces.correlation import current_correlation_id, new_correlation_id
+from jobs.engine.current_job import refuse_query_in_event_loop
 from jobs.engine.enqueue import (
     EnqueueResult,
     correlated,
@@ -42,8 +43,9 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
         PayloadInvalid: one of them is refused; nothing is stored.
         ArgumentsInvalid: there is no job, or there are too many, one is no EnqueueSpec, or one
             after the first has an option that is for the first only.
-        MissingTenant: as `enqueue`.
+        MissingTenant, WrongPlace: as `enqueue`.
     """
+    refuse_query_in_event_loop("aenqueue_chain")
     specs = list_of_specs(specs)
     if faults := _faults(specs):
         raise ArgumentsInvalid(faults)

@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from jobs.engine import dialects
-from jobs.engine.current_job import current_job
+from jobs.engine.current_job import current_job, refuse_query_in_event_loop
 from jobs.engine.insert import DispatchGroup, dispatch, dispatch_groups, insert_keyless
 from jobs.engine.job_arguments import look_up_named_users
 from jobs.engine.job_wait import read_job, wait_until_settled, wait_until_settled_async
@@ -103,7 +103,9 @@ def enqueue(
     Raises:
         PayloadInvalid: the payload or an argument is refused; `errors` lists field, code, message.
         MissingTenant: no firm given, none in scope, and there are several.
+        WrongPlace: in a coroutine.
     """
+    refuse_query_in_event_loop("aenqueue")
     spec = EnqueueSpec(
         job_type,
         payload,
@@ -132,8 +134,9 @@ def enqueue_many(
     Raises:
         PayloadInvalid: one of them is refused; nothing is stored.
         ArgumentsInvalid: one is no EnqueueSpec; nothing is stored.
-        MissingTenant: as `enqueue`.
+        MissingTenant, WrongPlace: as `enqueue`.
     """
+    refuse_query_in_event_loop("aenqueue_many")
     specs = list_of_specs(specs)
     if not specs:
         return []

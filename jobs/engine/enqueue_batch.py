@@ -13,6 +13,7 @@ from interfaces.correlation import current_correlation_id, new_correlation_id
 from interfaces.plain_json import is_text
 from jobs.engine.batches import NewBatch, store_batch
 from jobs.engine.chains import FOR_THE_FIRST
+from jobs.engine.current_job import refuse_query_in_event_loop
 from jobs.engine.enqueue import (
     EnqueueResult,
     correlated,
@@ -62,8 +63,9 @@ def enqueue_batch(
         PayloadInvalid: one of them is refused; nothing is stored.
         ArgumentsInvalid: one of them is no EnqueueSpec, a callback has an option that takes effect
             at enqueue, `name` is too long or no text, or the batch of this id is another firm's.
-        MissingTenant: as `enqueue`.
+        MissingTenant, WrongPlace: as `enqueue`.
     """
+    refuse_query_in_event_loop("aenqueue_batch")
     given = {"failed": on_failed, "settled": on_settled, "completed": on_completed}
     callbacks = {event: spec for event, spec in given.items() if spec is not None}
     if faults := _faults(callbacks, name, batch_id):

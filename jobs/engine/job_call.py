@@ -99,7 +99,7 @@ def _plain_fields(*args: Any, **fields: Any) -> dict[str, Any]:
     A value that cannot be JSON stays as it is: the queue refuses it, and names its path.
     """
     if args:
-        raise TypeError("give a payload's fields by name")
+        raise TypeError("give the payload's fields by name: enqueue(name='Ada')")
     try:
         plain: dict[str, Any] = to_jsonable_python(fields)
     except ValueError:

@@ -92,6 +92,12 @@ def test_a_snooze_ends_in_a_year_that_the_databases_have(year: int):
         Snooze(until=datetime(year, 1, 1, tzinfo=UTC))
 
 
+@pytest.mark.req("J-11")
+def test_a_retry_needs_no_message():
+    assert Retryable(retry_after=5).retry_after == 5
+    assert str(Retryable()) == ""
+
+
 @pytest.mark.req("J-10", "J-11")
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf")])
 def test_a_wait_is_a_number_the_database_can_add(seconds: float):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import UserDict
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any
@@ -15,6 +17,7 @@ from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy
 
 from jobs import registry
+from jobs.engine.current_job import refuse_query_in_event_loop
 from jobs.engine.enqueue import enqueue_for_firms
 from jobs.errors import (
     ArgumentsInvalid,
@@ -27,6 +30,7 @@ from jobs.errors import (
     Snooze,
     UnknownJob,
     UnknownJobType,
+    WrongPlace,
 )
 from jobs.models import DeadLetterQueue, JobQueue, Pause, RateLimit, Schedule
 from jobs.operations.schedules import change_schedule, create_schedule
@@ -520,3 +524,36 @@ def test_times_of_every_offset_that_python_knows(firm: Firm) -> None:
     stop = pause(firm=firm, reason="away", until=far_east)
     assert rows(JobQueue)[0].scheduled_at == datetime(2030, 1, 2, 0, 1, tzinfo=UTC)
     assert stop.until == datetime(2030, 1, 1, 0, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("call", "twin"),
+    [
+        (lambda: enqueue("noop"), "aenqueue"),
+        (lambda: enqueue_many([GOOD]), "aenqueue_many"),
+        (lambda: enqueue_chain([GOOD]), "aenqueue_chain"),
+        (lambda: enqueue_batch([GOOD]), "aenqueue_batch"),
+    ],
+    ids=["one", "many", "chain", "batch"],
+)
+def test_in_a_coroutine_the_call_for_coroutines_is_named(
+    call: Callable[[], object], twin: str
+) -> None:
+    async def view() -> object:
+        return call()
+
+    with pytest.raises(WrongPlace, match=rf"block the event loop: use await {twin}\(…\)$"):
+        asyncio.run(view())
+
+
+def test_a_notebook_that_may_query_in_its_event_loop_may_enqueue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def cell() -> None:
+        refuse_query_in_event_loop("aenqueue")
+
+    with pytest.raises(WrongPlace):
+        asyncio.run(cell())
+    # The variable with which Django allows it.
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    asyncio.run(cell())
