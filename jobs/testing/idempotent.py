@@ -14,7 +14,7 @@ from django.db import connections, models, router
 
 from jobs.engine.claim import Claim
 from jobs.engine.job_wait import read_job
-from jobs.engine.outcomes import Completed, Outcome
+from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry
 from jobs.engine.release import release
 from jobs.models import JobQueue
 from jobs.testing.enqueued import described
@@ -95,7 +95,11 @@ def assert_idempotent(
 def _require_completed(claimed: Claim, which: str, outcome: Outcome) -> None:
     if isinstance(outcome, Completed):
         return
-    raise AssertionError(f"the {which} run of {claimed.job_type} did not complete: {outcome}")
+    why = str(outcome)
+    if isinstance(outcome, Retry | DeadLettered):
+        failure = outcome.failure
+        why = f"{failure.error_class}: {failure.message}\n{failure.traceback}"
+    raise AssertionError(f"the {which} run of {claimed.job_type} did not complete: {why}")
 
 
 def _effects(

@@ -73,7 +73,10 @@ def test_whatever_else_the_test_watches() -> None:
 
 def test_a_handler_that_fails_proves_nothing() -> None:
     assert "the first run of kit.fail_first did not complete" in complaint("kit.fail_first")
-    assert "no use" in complaint("kit.give_up")
+    message = complaint("kit.give_up")
+    assert "the first run of kit.give_up did not complete: jobs.errors.Fatal: no use\n" in message
+    # The traceback is there to be read, line by line.
+    assert "\nTraceback (most recent call last):\n  File " in message
 
 
 def test_other_jobs_are_left_alone() -> None:
