@@ -11,7 +11,7 @@ import psycopg
 from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, router
 from django.utils.module_loading import import_string
 from psycopg.conninfo import conninfo_to_dict
 
@@ -40,7 +40,16 @@ SCOPE_MIDDLEWARE = "tenants.middleware.FirmScopeMiddleware"
 @register(TAG)
 def check_values(**_: Any) -> list[CheckMessage]:
     """Return what is wrong with the values of the queue's settings."""
-    return [*_numbers(), *_proxies(), *_keys(), *_listening(), *_times(), *_zones(), *_hooks()]
+    return [
+        *_numbers(),
+        *_proxies(),
+        *_keys(),
+        *_listening(),
+        *_routers(),
+        *_times(),
+        *_zones(),
+        *_hooks(),
+    ]
 
 
 @register()
@@ -91,6 +100,27 @@ def _listening() -> Iterator[CheckMessage]:
             "LISTEN_DATABASE_URL is not the address of a PostgreSQL server.",
             hint='postgresql://user:password@host:5432/name, or "off" to only poll.',
             id="jobs.E007",
+        )
+
+
+def _routers() -> Iterator[CheckMessage]:
+    # Reading rows for a page from a replica does no harm; the engine itself reads the default one.
+    models = [
+        *apps.get_app_config("tenants").get_models(),
+        *apps.get_app_config("jobs").get_models(),
+    ]
+    away = [
+        model._meta.label
+        for model in models
+        if router.db_for_write(model) != DEFAULT_DB_ALIAS
+        or not router.allow_migrate_model(DEFAULT_DB_ALIAS, model)
+    ]
+    if away:
+        yield Error(
+            "The queue works in the default database, but a router sends its tables elsewhere: "
+            f"{away[0]}, for one.",
+            hint="Let DATABASE_ROUTERS leave the apps tenants and jobs to the default database.",
+            id="jobs.E009",
         )
 
 

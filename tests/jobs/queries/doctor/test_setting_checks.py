@@ -183,3 +183,51 @@ def test_pages_without_the_scope_of_the_user_are_an_error(settings: Any) -> None
     assert SCOPE_MIDDLEWARE in str(error.hint)
     settings.INSTALLED_APPS = [one for one in settings.INSTALLED_APPS if "unfold" not in one]
     assert check_middleware() == []
+
+
+class Elsewhere:
+    """Routes the tables of these apps to a second database."""
+
+    def __init__(self, *apps: str, reads_only: bool = False) -> None:
+        self.apps = apps
+        self.reads_only = reads_only
+
+    def db_for_read(self, model: type[Any], **_: Any) -> str | None:
+        """Return the database of these apps' rows."""
+        return "second" if model._meta.app_label in self.apps else None
+
+    def db_for_write(self, model: type[Any], **_: Any) -> str | None:
+        """Return the same, or no opinion if a replica is read."""
+        return None if self.reads_only else self.db_for_read(model)
+
+
+class Nowhere:
+    """Makes no tables of the queue in the default database."""
+
+    def allow_migrate(self, db: str, app_label: str, **_: Any) -> bool | None:
+        """Refuse them there."""
+        return False if (db, app_label) == ("default", "jobs") else None
+
+
+@pytest.mark.req("A-01")
+@pytest.mark.parametrize(
+    ("router", "app"),
+    [(Elsewhere("jobs"), "jobs"), (Elsewhere("tenants"), "tenants"), (Nowhere(), "jobs")],
+    ids=["jobs", "tenants", "no tables"],
+)
+def test_a_router_that_takes_the_queues_tables_away_is_named(
+    settings: Any, router: object, app: str
+) -> None:
+    settings.DATABASE_ROUTERS = [router]
+    (fault,) = [one for one in run_checks(tags=["jobs"]) if one.id == "jobs.E009"]
+    assert f"a router sends its tables elsewhere: {app}." in fault.msg
+    assert "tenants and jobs to the default database" in str(fault.hint)
+
+
+def test_a_router_of_other_apps_or_of_a_replica_is_none_of_the_queues_business(
+    settings: Any,
+) -> None:
+    settings.DATABASE_ROUTERS = [Elsewhere("mail")]
+    assert said() == {}
+    settings.DATABASE_ROUTERS = [Elsewhere("jobs", "tenants", reads_only=True)]
+    assert said() == {}
