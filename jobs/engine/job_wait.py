@@ -84,7 +84,10 @@ def _pauses(job_id: UUID, timeout: float) -> Iterator[float]:
         pause = min(pause * GROWTH, LONGEST_PAUSE_SECONDS)
         left = deadline - time.monotonic()
     yield 0.0
-    raise NotSettled(f"job {job_id} was not settled within {timeout:g} s")
+    raise NotSettled(
+        f"job {job_id} was not settled within {timeout:g} s:"
+        f" manage.py jobs why {job_id} says what it waits for"
+    )
 
 
 def _require_number(timeout: object) -> None:

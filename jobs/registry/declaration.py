@@ -109,7 +109,10 @@ def _check_classes(job_type: JobType) -> None:
     # Not every project runs a type checker.
     model: object = job_type.payload_model
     if not isinstance(model, type) or not issubclass(model, JobPayload):
-        raise TypeError(f"{job_type.name}: payload must be a subclass of JobPayload")
+        raise TypeError(
+            f"{job_type.name}: payload must be a subclass of JobPayload, or JobPayload"
+            " itself if it has no fields"
+        )
     for option, (right, what) in OPTION_TYPES.items():
         value = getattr(job_type, option)
         if value is None and option in NONE_FOR_NONE:
@@ -209,13 +212,16 @@ def _check_signature(job_type: JobType) -> None:
     except ValueError:
         # Some functions that are written in C have none.
         return
+    fault = "in this order" if next(iter(signature.parameters), None) == "ctx" else ""
     try:
         signature.bind("payload", "ctx")
     except TypeError as error:
+        fault = str(error)
+    if fault:
         raise TypeError(
             f"{job_type.name}: {qualified_name(job_type.handler)}{signature} must take (payload, ctx):"
-            f" {error}"
-        ) from None
+            f" {fault}"
+        )
 
 
 def _check_scheduled_payload(job_type: JobType, payload: Mapping[str, Any]) -> None:

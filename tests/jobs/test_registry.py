@@ -98,7 +98,7 @@ def test_importing_the_same_handler_again_is_harmless(job_types):
         ({"name": "x" * 101}, "1 to 100 printable characters"),
         ({"name": "a\ud800"}, "1 to 100 printable characters"),
         ({"category": "gardening"}, "gardening"),
-        ({"payload": dict}, "must be a subclass of JobPayload"),
+        ({"payload": dict}, "must be a subclass of JobPayload, or JobPayload itself if"),
         ({"payload": GreetPayload(name="Ada")}, "must be a subclass of JobPayload"),
         (
             {"version": "1.0", "upcasters": {"1.0": dict}},
@@ -206,7 +206,12 @@ def test_a_schedule_may_have_a_payload_of_a_version_that_an_upcaster_reads(job_t
 @pytest.mark.req("J-05")
 @pytest.mark.parametrize(
     "handler",
-    [lambda payload: None, lambda payload, ctx, more: None, lambda payload, *, ctx: None],
+    [
+        lambda payload: None,
+        lambda payload, ctx, more: None,
+        lambda payload, *, ctx: None,
+        lambda ctx, payload: None,
+    ],
 )
 def test_a_function_that_cannot_be_called_with_payload_and_context_is_refused(job_types, handler):
     with pytest.raises(TypeError, match=r"test\.greet: .*lambda.*must take \(payload, ctx\): "):
