@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
 from typing import Protocol
 from uuid import UUID
+
+from django.core.exceptions import SynchronousOnlyOperation
+from django.utils.asyncio import async_unsafe
 
 from jobs.errors import WrongPlace
 
@@ -54,8 +56,15 @@ def refuse_query_in_event_loop(twin: str) -> None:
     Raises:
         WrongPlace: this thread runs an event loop.
     """
-    if in_event_loop() and not os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE"):
-        raise WrongPlace(f"this would block the event loop: use await {twin}(…)")
+    try:
+        _query()
+    except SynchronousOnlyOperation:
+        raise WrongPlace(f"this would block the event loop: use await {twin}(…)") from None
+
+
+@async_unsafe
+def _query() -> None:
+    """Be refused or not, as Django decides it for a query."""
 
 
 class Flag:
