@@ -40,7 +40,7 @@ class FailingNow:
 
     job_type: str
     since: datetime
-    # The id, job and error of the latest failed attempt.
+    # The id, job and error of the latest attempt that failed as most did.
     latest: UUID
     job_id: UUID
     error_class: str = ""
@@ -80,25 +80,40 @@ def failing_now(now: datetime) -> Failing:
         .values_list("id", "job_id", "job__job_type", "ended_at", "error_class")[:MOST_READ]
     )
     types: dict[str, FailingNow] = {}
+    alike: Counter[tuple[str, str]] = Counter()
+    latest: dict[tuple[str, str], tuple[UUID, UUID]] = {}
     read = 0
     for attempt_id, job_id, job_type, ended_at, error_class in newest:
         read += 1
         found = types.get(job_type)
         if found is None:
-            # Attempts are read newest first, so this is the type's latest.
             found = types[job_type] = FailingNow(
                 job_type, ended_at, attempt_id, job_id, error_class
             )
         found.since = min(found.since, ended_at)
-        found.recent += now - ended_at <= RECENT
+        if now - ended_at <= RECENT:
+            found.recent += 1
+            alike[job_type, error_class] += 1
+            # Attempts are read newest first, so this is the latest with its error.
+            latest.setdefault((job_type, error_class), (attempt_id, job_id))
         part = TREND_PARTS - 1 - int((now - ended_at) / TREND_PART)
         found.trend[min(max(part, 0), TREND_PARTS - 1)] += 1
     failing = [one for one in types.values() if one.recent]
     failing.sort(key=lambda one: (-one.recent, one.job_type))
+    for one in failing:
+        # One job that was lost with its worker must not hide why all the others failed.
+        one.error_class = _most_frequent(one.job_type, alike)
+        one.latest, one.job_id = latest[one.job_type, one.error_class]
     _add_starts(failing, now)
     _add_errors(failing[:TYPES_SHOWN])
     more = len(failing[TYPES_SHOWN:])
     return Failing(failing[:TYPES_SHOWN], more, capped=read == MOST_READ)
+
+
+def _most_frequent(job_type: str, alike: Counter[tuple[str, str]]) -> str:
+    """Return the class of most errors of the type; of several, the one that was seen first."""
+    of_type = {name: number for (of, name), number in alike.items() if of == job_type}
+    return max(of_type, key=of_type.__getitem__)
 
 
 def _add_starts(failing: list[FailingNow], now: datetime) -> None:

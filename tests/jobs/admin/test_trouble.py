@@ -91,6 +91,21 @@ def test_what_fails_is_shown_by_type_with_its_latest_error(member: Client, acme:
     assert "recovered" not in text
 
 
+def test_of_a_type_that_fails_in_several_ways_the_most_frequent_error_is_shown(
+    member: Client, acme: FirmRows
+) -> None:
+    failed(acme.firm, 9, message="no price", error_class="KeyError")
+    frequent = failed(acme.firm, 8, message="no price now", error_class="KeyError")
+    failed(acme.firm, 2, message="lost", end="rescued", error_class="WorkerDied")
+    # These are too old to count among what fails now.
+    for ago in (18, 19, 20):
+        failed(acme.firm, ago, message="an old one", error_class="TimeoutError")
+    (sync,) = dashboard(member).context["failing"]
+    assert "KeyError: no price now" in sync.error
+    assert str(frequent.job_id) in sync.error_href
+    assert sync.recent == "3"
+
+
 def test_it_says_how_many_more_types_fail_and_firms_there_are(
     staff: Client, acme: FirmRows, globex: FirmRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
