@@ -185,24 +185,22 @@ def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
     dialect = dialects.current()
     rows = _read(
         f"""
-        SELECT b.state, b.probe_at, b.fingerprint FROM jobs_circuitbreaker b
+        SELECT b.state, b.probe_at, b.fingerprint, b.probe_job_id, probe.status
+        FROM jobs_circuitbreaker b LEFT JOIN jobs_jobqueue probe
+          ON probe.job_id = b.probe_job_id AND probe.firm_id = b.firm_id
         WHERE {NOT_CLOSED} AND b.firm_id = %s AND b.job_type = %s AND b.limit_key = %s
           AND (b.probe_job_id IS NULL OR b.probe_job_id <> %s)
         """,
-        [
-            job.firm_id,
-            job.job_type,
-            job.limit_key or "",
-            dialect.value(Column.UUID, job.pk),
-        ],
+        [job.firm_id, job.job_type, job.limit_key or "", dialect.value(Column.UUID, job.pk)],
     )
     of_key = f" with the limit key {job.limit_key}" if job.limit_key else ""
     breaker = f"circuit breaker of {job.job_type} for firm {job.firm.slug}{of_key}"
-    for state, probe_at, fingerprint in rows:
+    for state, probe_at, fingerprint, probe, status in rows:
         until = None if state == BreakerState.HALF_OPEN else dialect.read_time(probe_at)
         failing = f" (failure {fingerprint})" if fingerprint else ""
-        # An end is told after the detail; of a probe that runs there is none.
-        then = "" if until else "; one job is being tried as a probe"
+        # An end is told after the detail; of a probe there is none.
+        tried = "waits to be tried" if status == Status.PENDING else "is being tried"
+        then = "" if until else f"; job {dialect.read_uuid(probe)} {tried} as a probe"
         detail = f"{breaker} holds the job back{failing}{then}"
         yield WaitReason(WaitCode.BREAKER, detail, until)
 

@@ -57,6 +57,14 @@ def test_an_operator_sees_and_closes_it(firm: Firm, open_one: CircuitBreaker) ->
     assert now(open_one).state == "open"
 
 
+def test_a_job_that_it_holds_back_leads_to_it(firm: Firm, open_one: CircuitBreaker) -> None:
+    job = JobQueueFactory(firm=firm, job_type="ingest.gmail")
+    page = browser_of(firm, Role.VIEWER).get(reverse("admin:jobs_jobqueue_change", args=[job.pk]))
+    assert (
+        f'href="{BREAKERS}">Circuit breakers</a>' in page.content.decode().partition("Timeline")[0]
+    )
+
+
 def test_a_probe_whose_time_has_come_is_not_told_as_past(
     firm: Firm, open_one: CircuitBreaker
 ) -> None:

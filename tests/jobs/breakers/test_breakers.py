@@ -291,7 +291,16 @@ def test_a_job_that_waits_for_a_breaker_says_so(add):
             of_other = why_waiting(row(waiting))
         assert WaitCode.BREAKER not in {reason.code for reason in of_probe}
         (told,) = [reason for reason in of_other if reason.code is WaitCode.BREAKER]
-        assert (told.until, "being tried" in told.detail) == (None, True)
+        probe = breaker().probe_job_id
+        # The probe may be paused itself: nothing is being tried before it has been claimed.
+        assert told.until is None
+        assert told.detail.endswith(f"; job {probe} waits to be tried as a probe")
+        assert [claim.job_id for claim in take()] == [probe]
+        with all_firms("test"):
+            of_other = why_waiting(row(waiting))
+        (told,) = [reason for reason in of_other if reason.code is WaitCode.BREAKER]
+        assert told.until is None
+        assert told.detail.endswith(f"; job {probe} is being tried as a probe")
 
 
 def test_a_breaker_nobody_needs_is_forgotten(add, job_types, monkeypatch):
