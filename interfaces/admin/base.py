@@ -100,7 +100,13 @@ class StrictListAdmin(ModelAdmin):
         for declared in found.filter_specs:
             # Unfold's form keeps what no filter uses, but other filters find other pages.
             declared.used_parameters.setdefault(PAGE_VAR, None)
+        found.search_instead = self.search_instead(found.query)
         return found
+
+    @staticmethod
+    def search_instead(text: str) -> str:  # noqa: ARG004 - for the lists that override this
+        """Return a search that may find what a search for this text did not; "" for none."""
+        return ""
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

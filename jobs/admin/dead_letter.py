@@ -56,6 +56,7 @@ from jobs.queries.dead_letter_detail import (
 from jobs.queries.filters import search_dead_letters
 from jobs.queries.last_errors import error_in_words
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
+from jobs.queries.search import error_search
 from jobs.states import BulkOperation, Listing
 from tenants.admin.filters import FirmFilter
 from tenants.users import sign_in_field
@@ -205,6 +206,7 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
     )
     search_fields = ("fingerprint",)
     search = staticmethod(search_dead_letters)
+    search_instead = staticmethod(error_search)
     search_help_text = (
         "Job or dead letter id (or its beginning), fingerprint, error class, or error:TEXT"
     )

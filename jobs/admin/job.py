@@ -52,6 +52,7 @@ from jobs.queries.held_back import limits_in_force
 from jobs.queries.job_detail import correlation_tree, details_of, progress_in_words
 from jobs.queries.last_errors import fetch_classes_of_last_errors, last_error
 from jobs.queries.lists import FIRM, LARGE_COLUMNS
+from jobs.queries.search import error_search
 from jobs.states import IN_FLIGHT, RETRYABLE, BulkOperation, Listing, Priority, Status
 from tenants.admin.filters import FirmFilter
 
@@ -177,6 +178,7 @@ class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin
         OlderFilter,
     )
     search_fields = ("job_id",)
+    search_instead = staticmethod(error_search)
     search_help_text = (
         "Job id (or its beginning), correlation id, idempotency key (or its beginning); type: firm:"
         " status: error: key: correlation: user: reason: created:>2026-01-31 payload.FIELD:"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from jobs.errors import ArgumentsInvalid, JobError, PayloadInvalid, UnknownJob
 from jobs.management.arguments import CSV, CURSOR, LIMIT, Argument
 from jobs.queries.filters import id_range
 from jobs.queries.lists import CursorInvalid, get_page
-from jobs.queries.search import FoundJobs
+from jobs.queries.search import FoundJobs, error_search
 from tenants.cli import command_scope, operator
 from tenants.errors import MissingTenant, TenantError
 
@@ -225,6 +226,8 @@ class Resource:
                     command.table("", columns(), [cells(row, now) for row in page.rows])
                 else:
                     command.stdout.write(NOTHING_YET if page.next_cursor else empty)
+                    if instead := error_search(options.get("search") or ""):
+                        command.stdout.write(f"Text of errors: --search {shlex.quote(instead)}")
                 if page.next_cursor is not None:
                     out = command.stderr if options["csv"] else command.stdout
                     out.write(f"More: --cursor {page.next_cursor}")

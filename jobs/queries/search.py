@@ -20,7 +20,7 @@ from django.db.models.functions import Cast
 from django.db.models.lookups import Exact
 
 from interfaces.redaction import is_secret_key
-from jobs.errors import FilterInvalid
+from jobs.errors import FilterInvalid, SearchInvalid
 from jobs.models import DeadLetterQueue, IdempotencyKey, JobQueue
 from jobs.queries.filters import (
     UNKNOWN_USER,
@@ -115,6 +115,16 @@ def find_jobs(
     if term:
         _term(found, term)
     return FoundJobs(found.rows, None if found.indexed else Window(found.window))
+
+
+def error_search(text: str) -> str:
+    """Return the search for this text in errors; "" if the text has a qualifier or may be an id."""
+    try:
+        given, term = _parse(text)
+    except SearchInvalid:
+        return ""
+    is_plain = term and not given and '"' not in term and id_range(term) is None
+    return f'error:"{term}"' if is_plain else ""
 
 
 def _parse(text: str) -> tuple[dict[str, str], str]:

@@ -20,7 +20,7 @@ from jobs.models import JobQueue, Worker
 from jobs.queries import job_detail, lists, locks
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
-from tests.factories.jobs import JobQueueFactory
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.factories.tenants import new_member
 from tests.jobs.admin.conftest import FirmRows
 
@@ -29,6 +29,25 @@ pytestmark = pytest.mark.req("O-03")
 LIST = "/admin/jobs/jobqueue/"
 
 NOBODYS_ID = "e9c29024-377c-4d6e-b65d-276496e214fc"
+
+
+@pytest.mark.parametrize(
+    "address", [LIST, "/admin/jobs/deadletterqueue/"], ids=["jobs", "dead letters"]
+)
+def test_a_search_for_the_words_of_an_error_leads_to_the_jobs_that_have_it(
+    member: Client, firm: Firm, address: str
+) -> None:
+    job = JobQueueFactory(firm=firm, status="dlq", last_error="no such street: 'Elm'", attempts=1)
+    letter = DeadLetterQueueFactory(original_job=job, error="no such street: 'Elm'")
+    nothing = member.get(address, {"q": "street: 'elm'", "category": job.category})
+    assert "Nothing found" in nothing.content.decode()
+    (link,) = re.findall(r'href="([^"]+)">Search the text of errors', nothing.content.decode())
+    found = member.get(address + unescape(link)).context["cl"]
+    assert [row.pk for row in found.result_list] == [job.pk if address == LIST else letter.pk]
+    assert found.params["category"] == job.category
+    for text in (NOBODYS_ID, "error:meadow", " "):
+        shown = member.get(address, {"q": text}).content.decode()
+        assert "Search the text of errors" not in shown
 
 
 def listed(client: Client, **query: str) -> set[Any]:
