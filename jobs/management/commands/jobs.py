@@ -99,7 +99,7 @@ def _print_details(command: JsonCommand, details: JobDetails) -> None:
         command.stdout.write("")
         ended, how = Column("Ended", no_wrap=True), Column("How", no_wrap=True)
         rows = [_attempt_cells(attempt, now) for attempt in details.attempts]
-        columns: list[str | Column] = ["No", ended, how, error_column("Error")]
+        columns: list[str | Column] = ["Series", "No", ended, how, error_column("Error")]
         command.table("Attempts that did not complete", columns, rows)
         if traceback := details.attempts[-1].traceback:
             command.stdout.write(f"\nTraceback of the last one\n{printable(traceback)}")
@@ -131,6 +131,7 @@ def _batch(batch: Batch) -> str:
 def _attempt_cells(attempt: Attempt, now: datetime) -> list[object]:
     error = first_line(": ".join(filter(None, (attempt.error_class, attempt.message)))) or None
     return [
+        attempt.series,
         attempt.number,
         since_in_words(attempt.ended_at, now),
         attempt.end.replace("_", "-"),
@@ -150,6 +151,7 @@ def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:
         ("firm", firm_of(job)),
         ("priority", Priority(job.priority).word),
         ("attempts", f"{job.attempts} of {job.max_attempts}"),
+        ("series", job.series if job.series > 1 else None),
         ("correlation id", job.correlation_id),
         ("parent", job.parent_id),
         ("lock key", job.lock_key),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -162,6 +164,41 @@ def test_a_shown_job_has_the_documented_shape(run: Runner, firm: Firm) -> None:
     assert (step["name"], step["result"], step["started_at"]) == ("fetch", {"pages": 3}, None)
     assert ids({"results": shown["children"]}) == [str(child.pk)]
     assert shown["why_waiting"] == []
+
+
+@pytest.mark.parametrize("group", ["jobs", "dlq"])
+def test_a_search_for_the_words_of_an_error_says_how_to_find_them(
+    run: Runner, firm: Firm, group: str
+) -> None:
+    job = JobQueueFactory(firm=firm, status="dlq", last_error="no such street: 'Elm'", attempts=1)
+    DeadLetterQueueFactory(original_job=job, error="no such street: 'Elm'")
+    out = run(group, "list", "--search", "street: 'elm'").out
+    _, _, told = out.partition("Text of errors: ")
+    assert "no such street" in run(group, "list", *shlex.split(told)).out
+    assert "Text of errors" not in run(group, "list", "--search", "error:meadow").out
+    assert "Text of errors" not in run(group, "list", "--type", "noop").out
+
+
+@pytest.mark.req("J-13")
+def test_a_job_that_was_started_again_is_shown_with_the_series_of_each_attempt(
+    run: Runner, firm: Firm
+) -> None:
+    job = JobQueueFactory(firm=firm, status="dlq", series=2, attempts=1)
+    with all_firms("test"):
+        for series, number in ((1, 1), (1, 2), (2, 1)):
+            Attempt.objects.create(
+                firm=firm, job=job, series=series, number=number, end="retried", message="no"
+            )
+    shown = run("jobs", "show", str(job.pk)).out
+    assert re.search(r"^series +2$", shown, re.MULTILINE)
+    assert re.search(r"^Series +No +Ended", shown, re.MULTILINE)
+    assert re.findall(r"^([12]) +([12]) .*retried", shown, re.MULTILINE) == [
+        ("1", "1"),
+        ("1", "2"),
+        ("2", "1"),
+    ]
+    once = run("jobs", "show", str(JobQueueFactory(firm=firm).pk)).out
+    assert "series" not in once
 
 
 def test_the_beginning_of_an_id_is_enough_when_it_names_one_job(run: Runner, firm: Firm) -> None:
