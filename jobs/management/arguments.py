@@ -12,6 +12,7 @@ from typing import Any, Literal
 from django.core.management.base import CommandParser
 from django.utils.dateparse import parse_datetime
 
+from interfaces.commands import nonempty
 from interfaces.moments import YEARS, earlier, is_in_range, read_span
 from interfaces.strict_json import without_repeats
 from jobs.engine.clock import database_now
@@ -118,18 +119,23 @@ LIMIT = argument("--limit", type=limit, default=50, help=f"number of rows, at mo
 CURSOR = argument("--cursor", help="continue here: the cursor that the previous page ended with")
 CSV = argument("--csv", action="store_true", help="print the page as CSV, for a spreadsheet")
 CATEGORY = argument("--category", choices=[category.value for category in Category])
-TYPE = argument("--type", dest="job_type", metavar="TYPE")
-REQUIRED_TYPE = argument("--type", dest="job_type", metavar="TYPE", required=True)
+# A filter that is empty, as of a shell variable that is not set, would choose everything.
+TYPE = argument("--type", dest="job_type", type=nonempty, metavar="TYPE")
+REQUIRED_TYPE = argument("--type", dest="job_type", type=nonempty, metavar="TYPE", required=True)
 LIMIT_KEY = argument(
-    "--limit-key", metavar="KEY", help="only jobs of this limit key, for example a mailbox's"
+    "--limit-key",
+    type=nonempty,
+    metavar="KEY",
+    help="only jobs of this limit key, for example a mailbox's",
 )
 USER = argument(
     "--user",
+    type=nonempty,
     metavar="NAME",
     help="only jobs on behalf of this user, given by sign-in name",
 )
 STATUS = argument("--status", choices=[status.value for status in Status])
-CORRELATION_ID = argument("--correlation-id", metavar="ID")
+CORRELATION_ID = argument("--correlation-id", type=nonempty, metavar="ID")
 HELD_BACK = argument(
     "--held-back",
     choices=[*(code.value for code in held_back.HELD_BACK), held_back.ANYTHING],
@@ -137,6 +143,7 @@ HELD_BACK = argument(
 )
 SEARCH = argument(
     "--search",
+    type=nonempty,
     metavar="TEXT",
     help="an id or key; qualifiers: type: firm: status: error: key: correlation: user: reason: "
     "created: payload.FIELD:",

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from django.core.management.base import CommandParser
 
+from interfaces.commands import nonempty
 from interfaces.moments import iso
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.new_job import EnqueueSpec
@@ -256,7 +257,7 @@ _bulk = bulk_subcommand(
     arguments.USER,
     arguments.HELD_BACK,
     arguments.CREATED_SINCE,
-    argument("--error", metavar="TEXT", help="text in the last error"),
+    argument("--error", type=nonempty, metavar="TEXT", help="text in the last error"),
     arguments.SEARCH,
     arguments.PRIORITY,
 )

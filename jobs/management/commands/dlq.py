@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import QuerySet
 from rich.table import Column
 
-from interfaces.commands import JsonCommand, NotFound
+from interfaces.commands import JsonCommand, NotFound, nonempty
 from jobs.engine.clock import database_now
 from jobs.management import arguments
 from jobs.management.arguments import argument, row_id, row_ids
@@ -36,6 +36,12 @@ _PAYLOAD = argument(
     metavar="JSON",
     help="the job's new payload, instead of its own",
 )
+_SEARCH = argument(
+    "--search",
+    type=nonempty,
+    metavar="TEXT",
+    help="an id, a fingerprint, an error class, or error:TEXT",
+)
 _REASON = argument("--reason", required=True, help="why; kept with the decision")
 DEAD_LETTERS = Resource("dead letter", dead_letters, DeadLetterSerializer)
 
@@ -62,9 +68,7 @@ _list = DEAD_LETTERS.list(
     arguments.CATEGORY,
     arguments.TYPE,
     arguments.USER,
-    argument(
-        "--search", metavar="TEXT", help="an id, a fingerprint, an error class, or error:TEXT"
-    ),
+    _SEARCH,
     argument(
         "--since",
         type=arguments.since,
@@ -214,12 +218,16 @@ _bulk = bulk_subcommand(
         "job_type": "job_type",
         "user": "user",
         "since": "created_after",
+        "status": "resolution",
+        "search": "search",
     },
+    argument("--status", choices=["open", "escalated"], help="escalated: not the other open ones"),
     argument("--fingerprint", help="of one group: see dlq groups"),
     argument("--dead-reason", choices=[reason.value for reason in DeadReason]),
     arguments.CATEGORY,
     arguments.TYPE,
     arguments.USER,
+    _SEARCH,
     argument("--since", type=arguments.since, metavar="WHEN"),
 )
 

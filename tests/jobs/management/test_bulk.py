@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from jobs.models import DeadLetterQueue
+from jobs.models import BulkRun, DeadLetterQueue, Pause
 from jobs.queue import pause
 from jobs.testing import drain
 from tenants.models import Firm
+from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.factories.tenants import UserFactory
 from tests.queue_kit import change, row, rows
@@ -76,6 +77,53 @@ def test_those_of_a_user_are_chosen(run: Runner, letters: list[Any]) -> None:
     drain()
     assert [letter.resolution for letter in rows(DeadLetterQueue)] == ["", "", "discarded"]
     assert run(*chosen[:-1], "nobody", "--json").code != 0
+
+
+def test_what_the_list_finds_by_search_or_decision_is_chosen(
+    run: Runner, letters: list[Any]
+) -> None:
+    with all_firms("test"):
+        DeadLetterQueue.objects.filter(pk=letters[2].pk).update(error="no such street")
+        DeadLetterQueue.objects.filter(pk=letters[0].pk).update(resolution="escalated")
+    chosen = ("dlq", "bulk", "discard", "--firm", "acme")
+    for options, number in (
+        (["--search", "error:street"], 1),
+        (["--status", "escalated"], 1),
+        (["--status", "open"], 3),
+        (["--status", "escalated", "--search", "error:street"], 0),
+    ):
+        assert run(*chosen, *options, "--json").json["count"] == number
+        listed = run("dlq", "list", "--firm", "acme", *options, "--json").json["results"]
+        assert len(listed) == number
+    run(*chosen, "--search", "error:street", "--start", "--reason", "gone", "--json")
+    drain()
+    kept = {letter.pk: letter.resolution for letter in rows(DeadLetterQueue)}
+    assert [kept[letter.pk] for letter in letters] == ["escalated", "", "discarded"]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        ("jobs", "bulk", "cancel", "--search"),
+        ("jobs", "bulk", "cancel", "--error"),
+        ("jobs", "bulk", "cancel", "--limit-key"),
+        ("jobs", "bulk", "cancel", "--type"),
+        ("jobs", "bulk", "cancel", "--correlation-id"),
+        ("jobs", "bulk", "cancel", "--user"),
+        ("dlq", "bulk", "reprocess", "--search"),
+        ("pauses", "add", "--reason", "stop", "--limit-key"),
+        ("pauses", "add", "--reason", "stop", "--type"),
+    ],
+    ids=" ".join,
+)
+def test_a_filter_that_is_empty_is_refused_and_chooses_nothing(
+    run: Runner, firm: Firm, what: tuple[str, ...]
+) -> None:
+    job = JobQueueFactory(firm=firm)
+    for empty in ("", " "):
+        refused = run(*what, empty, "--firm", "acme", *["--start"] * (what[1] == "bulk"))
+        assert (refused.code, "is empty" in refused.err) == (2, True)
+    assert (rows(BulkRun), rows(Pause), row(job.pk).status) == ([], [], "pending")
 
 
 def test_it_says_that_there_are_more_causes(
