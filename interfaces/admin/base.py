@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -94,14 +94,15 @@ class StrictListAdmin(ModelAdmin):
         """
         self._check_parameters(request)
         try:
-            found: ChangeList = super().get_changelist_instance(request)
+            found: Any = super().get_changelist_instance(request)
         except IncorrectLookupParameters as error:
             raise ParameterRefused(PAGE_VAR, "There is no such page.") from error
         for declared in found.filter_specs:
             # Unfold's form keeps what no filter uses, but other filters find other pages.
             declared.used_parameters.setdefault(PAGE_VAR, None)
+        # For the template of an empty list.
         found.search_instead = self.search_instead(found.query)
-        return found
+        return cast("ChangeList", found)
 
     @staticmethod
     def search_instead(text: str) -> str:  # noqa: ARG004 - for the lists that override this

@@ -179,7 +179,6 @@ def test_a_search_for_the_words_of_an_error_says_how_to_find_them(
     assert "Text of errors" not in run(group, "list", "--type", "noop").out
 
 
-@pytest.mark.req("J-13")
 def test_a_job_that_was_started_again_is_shown_with_the_series_of_each_attempt(
     run: Runner, firm: Firm
 ) -> None:
