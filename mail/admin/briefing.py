@@ -50,12 +50,19 @@ def briefing_page(request: HttpRequest, account: MailAccount) -> TemplateRespons
                 "Of every message it is known whether it was sent.",
             ),
             _part("Drafts in Gmail", briefing.drafts, _draft, "No draft waits in Gmail."),
-            _part("Nobody answered", briefing.follow_ups, _thread, "Everybody has answered you."),
+            _part("Nobody answered", briefing.follow_ups, _thread, _why_no_follow_up(account)),
             _part("Waits for others", briefing.for_others, _thread, "You wait for nobody."),
             _part("Proposed rules", briefing.proposed_rules, _rule, "No rule is proposed."),
         ],
     }
     return TemplateResponse(request, "admin/mail/mailaccount/briefing.html", context)
+
+
+def _why_no_follow_up(account: MailAccount) -> str:
+    days = account.follow_up_days
+    if days is None:
+        return "Not looked for: the follow-ups of this mailbox are off."
+    return f"No question of yours has waited for an answer for {days} day{'s' if days > 1 else ''}."
 
 
 def _part(heading: str, part: Part, line: Any, empty: str) -> dict[str, Any]:

@@ -92,8 +92,7 @@ def automated_signal(sender: Address, headers: Headers) -> AutomatedSignal | Non
     media_type = (headers.get("Content-Type") or "").partition(";")[0].strip().lower()
     if media_type == "multipart/report":
         return AutomatedSignal(AutomatedKind.DELIVERY_REPORT, "Content-Type")
-    submitted = _first_word(headers.get("Auto-Submitted"))
-    if submitted not in {"", "no"}:
+    if is_auto_submitted(headers):
         return AutomatedSignal(AutomatedKind.AUTO_SUBMITTED, "Auto-Submitted")
     for name, kind in _PRESENCE:
         if name in headers:
@@ -111,6 +110,11 @@ def automated_signal(sender: Address, headers: Headers) -> AutomatedSignal | Non
     if _is_robot(sender):
         return AutomatedSignal(AutomatedKind.ROBOT_SENDER, "From")
     return None
+
+
+def is_auto_submitted(headers: Headers) -> bool:
+    """Say whether a program sent the mail by itself, as RFC 3834 lets it say; the owner's may, too."""
+    return _first_word(headers.get("Auto-Submitted")) not in {"", "no"}
 
 
 def _is_robot(sender: Address) -> bool:

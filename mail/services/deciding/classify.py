@@ -1,7 +1,7 @@
 """Judges what a thread wants from the person, stores the verdict, and has it shown in Gmail.
 
 The newest message from somebody else is judged, with the whole thread as context. A message newer
-than the last verdict, even the person's own answer, re-opens the thread.
+than the last verdict, even the person's own answer, re-opens the thread; an automatic answer does not.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import may_label
 from mail.services.rules.rules import enabled_rules, matching_rules
 from mail.services.rules.unseen import Held, act_by_rules, held_unseen, lock_for_answers
+from mail.services.timelines.automatic_mail import automatic_ids, has_news, without
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import newest_first, newest_to_answer
 from tenants.scope import firm_scope
@@ -60,11 +61,16 @@ class Case:
     rules: list[Rule]
     blocked: bool = False
     unseen: list[Held] = field(default_factory=list)
+    automatic: frozenset[UUID] = frozenset()
 
     @property
     def reopened(self) -> bool:
         """Whether the thread has a newer message than its last verdict saw."""
-        return self.thread.classified_upto_id != self.messages[0].pk
+        return self.sees_news(self.thread)
+
+    def sees_news(self, thread: MailThread) -> bool:
+        """Say whether it has a newer message than the last verdict on the thread, as read now."""
+        return has_news(thread, self.messages, self.automatic)
 
     @property
     def held(self) -> list[Held]:
@@ -141,7 +147,8 @@ def open_case(
         raise RowGone(f"message {message_id} is gone, or not of thread {thread_id}")
     thread: MailThread = MailThread.objects.get(pk=thread_id)
     messages = list(newest_first(thread).only(*OUTLINE))
-    if not force and thread.classified_upto_id == messages[0].pk:
+    automatic = automatic_ids(messages)
+    if not force and not has_news(thread, messages, automatic):
         return Skipped("The thread is classified up to its newest message")
     others = [one for one in messages if not one.outgoing]
     if not others:
@@ -153,12 +160,13 @@ def open_case(
     if Decision.objects.filter(message=target, job_id=job_id).exists():
         return Skipped("This job has classified the thread already")
     history = sender_histories(account, [target]).get(target.pk)
-    context = mail_context(target, messages, own_addresses(account), history)
+    said = without(messages, automatic)
+    context = mail_context(target, said, own_addresses(account), history)
     asked = enabled_rules(account)
     rules = matching_rules(account, target, among=asked)
     unseen = held_unseen(account, thread, messages, target, among=asked)
     blocked = is_blocked(target.sender_address, contacts_for(account))
-    return Case(thread, messages, target, context, rules, blocked, unseen)
+    return Case(thread, messages, target, context, rules, blocked, unseen, automatic)
 
 
 def judge(case: Case, classifier: Classifier) -> tuple[Classification, str]:
@@ -285,5 +293,6 @@ def follow_decision(decision: Decision) -> None:
 def _note_retriage(account: MailAccount, case: Case) -> None:
     """Record that the answer came for which the thread was waiting."""
     waited = case.thread.classification == Category.WAITING and case.reopened
-    if waited and not case.messages[0].outgoing:
-        record_event(EventType.WAITING_RETRIAGED, account, message=case.messages[0])
+    newest = without(case.messages, case.automatic)[0]
+    if waited and not newest.outgoing:
+        record_event(EventType.WAITING_RETRIAGED, account, message=newest)

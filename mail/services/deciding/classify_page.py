@@ -53,6 +53,7 @@ from mail.services.rules.unseen import (
     lock_for_answers,
     unseen_by_verdicts,
 )
+from mail.services.timelines.automatic_mail import automatic_ids, has_news, without
 from mail.services.timelines.events import record_events
 from mail.services.timelines.threads import newest_to_answer
 from tenants.scope import firm_scope
@@ -111,12 +112,13 @@ def _open_docket(account: MailAccount, message_ids: Sequence[UUID]) -> Docket:
     for message in outlined.order_by("-internal_date", "-gmail_message_id").only(*OUTLINE):
         outlines[message.thread_id].append(message)
     busy = _busy_threads(account, outlines)
+    automatic = automatic_ids(one for messages in outlines.values() for one in messages)
     docket = Docket()
     fresh: dict[UUID, tuple[MailThread, list[Message]]] = {}
     for thread in threads:
         messages = outlines[thread.pk]
         target = newest_to_answer(messages)
-        if target is None or _is_judged(thread, messages):
+        if target is None or not has_news(thread, messages, automatic):
             continue
         if thread.classification or thread.pk in busy:
             docket.alone.append(messages[0])
@@ -129,16 +131,14 @@ def _open_docket(account: MailAccount, message_ids: Sequence[UUID]) -> Docket:
     histories = sender_histories(account, targets)
     for target in targets:
         thread, messages = fresh[target.pk]
-        context = mail_context(target, messages, owners, histories.get(target.pk))
+        said = without(messages, automatic)
+        context = mail_context(target, said, owners, histories.get(target.pk))
         held = matching_rules(account, target, among=rules)
         blocked = is_blocked(target.sender_address, contacts)
         unseen = held_unseen(account, thread, messages, target, among=rules)
-        docket.cases.append(Case(thread, messages, target, context, held, blocked, unseen))
+        case = Case(thread, messages, target, context, held, blocked, unseen, automatic)
+        docket.cases.append(case)
     return docket
-
-
-def _is_judged(thread: MailThread, messages: Sequence[Message]) -> bool:
-    return thread.classified_upto_id == messages[0].pk
 
 
 def _busy_threads(account: MailAccount, outlines: dict[UUID, list[Message]]) -> set[UUID]:
@@ -174,7 +174,7 @@ def _decide(
     threads = [
         thread
         for thread in locked
-        if not thread.classification and not _is_judged(thread, by_thread[thread.pk][0].messages)
+        if not thread.classification and by_thread[thread.pk][0].sees_news(thread)
     ]
     seen = {thread.pk: by_thread[thread.pk][0].messages for thread in threads}
     behind = unseen_by_verdicts(account, seen)

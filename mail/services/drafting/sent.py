@@ -8,6 +8,8 @@ from mail.gmail.answers import Message as GmailMessage
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailNotFound
 from mail.models import Draft, Message
+from mail.rules.automated import is_auto_submitted
+from mail.text.parts import raw_headers
 from tenants.scope import firm_scope
 
 # Gmail's clock and the database's may differ by this much.
@@ -17,12 +19,12 @@ CLOCK_MARGIN = timedelta(minutes=5)
 def sent_at(gmail: GmailClient, draft: Draft) -> datetime | None:
     """Return when something was last sent in the thread since the draft was written, None if never.
 
-    Messages that were stored before the draft was are older, whatever the clocks say. The draft
+    What a program sent by itself does not count: the owner has written nothing. Messages that were stored before the draft was are older, whatever the clocks say. The draft
     itself counts wherever it is, because Gmail may have put it into a thread of its own.
     """
     since = (draft.written_at or draft.created_at) - CLOCK_MARGIN
     try:
-        messages = gmail.get_thread(draft.thread.gmail_thread_id, fmt="minimal")["messages"]
+        messages = gmail.get_thread(draft.thread.gmail_thread_id, fmt="metadata")["messages"]
     except GmailNotFound:
         messages = []
     with firm_scope(draft.firm_id):
@@ -31,7 +33,9 @@ def sent_at(gmail: GmailClient, draft: Draft) -> datetime | None:
     moments = [
         _moment(one)
         for one in messages
-        if "SENT" in one.get("labelIds", []) and one["id"] not in before
+        if "SENT" in one.get("labelIds", [])
+        and one["id"] not in before
+        and not is_auto_submitted(raw_headers(one.get("payload", {})))
     ]
     last = max((moment for moment in moments if moment >= since), default=None)
     return last or _itself_sent_at(gmail, draft)

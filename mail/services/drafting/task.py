@@ -11,7 +11,7 @@ from mail.gmail.client import GmailClient
 from mail.gmail.mime import OUTBOUND_HEADER
 from mail.labels import LabelKey
 from mail.models import Draft, DraftOrigin, EventType, MailAccount, MailThread, Message
-from mail.rules.automated import AutomatedKind, automated_signal
+from mail.rules.automated import AutomatedKind, automated_signal, is_auto_submitted
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.sending.compose import answered_addresses, stored_headers
 from mail.services.timelines.correspondents import MOST_OF_A_THREAD, of_same_correspondent
@@ -76,7 +76,12 @@ def is_answered_since(account: MailAccount, message: Message, job_id: UUID) -> b
     thread = newest_first(message.thread).only(*columns)[:MOST_OF_A_THREAD]
     theirs = of_same_correspondent(message, thread, own_addresses(account))
     # A job's id tells when the job was stored.
-    return any(one.outgoing and id_at(one.internal_date) > job_id for one in theirs)
+    return any(
+        one.outgoing
+        and id_at(one.internal_date) > job_id
+        and not is_auto_submitted(stored_headers(one))
+        for one in theirs
+    )
 
 
 def recipients_of(account: MailAccount, message: Message) -> tuple[Address, ...]:

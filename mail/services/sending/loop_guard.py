@@ -13,7 +13,7 @@ from django.utils import timezone
 from mail.errors import AutomaticRefused
 from mail.gmail.mime import OUTBOUND_HEADER
 from mail.models import MailAccount, Message, OutboundKind, OutboundMessage, OutboundStatus
-from mail.rules.automated import automated_signal
+from mail.rules.automated import automated_signal, is_auto_submitted
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.sending.compose import Content, own_recipients, stored_headers
 from mail.text.authentication import is_forged
@@ -73,8 +73,8 @@ def is_answered(message: Message, to: Iterable[Address], *, since: datetime | No
 
 def is_persons_answer(headers: Headers, to: Iterable[Address], whom: Collection[str]) -> bool:
     """Say whether an outgoing message went to one of these addresses, and was not automatic."""
-    submitted = (headers.get("Auto-Submitted") or "no").strip().lower()
-    return submitted == "no" and not {untagged(one.key) for one in to}.isdisjoint(whom)
+    is_to_them = not {untagged(one.key) for one in to}.isdisjoint(whom)
+    return is_to_them and not is_auto_submitted(headers)
 
 
 def lock_replies(account_id: UUID) -> None:

@@ -14,7 +14,15 @@ from django.utils import timezone
 
 from mail.labels import LabelKey
 from mail.llm.base import Category
-from mail.models import ActionType, Approval, Draft, MailThread, Message, OutboundStatus
+from mail.models import (
+    ActionType,
+    Approval,
+    Draft,
+    MailAccount,
+    MailThread,
+    Message,
+    OutboundStatus,
+)
 from mail.services.actions.actions import request_action
 from mail.services.digests.content import digest_of
 from mail.services.mailboxes.briefing import SHOWN, briefing_of
@@ -82,6 +90,16 @@ def test_it_tells_what_waits(mailbox: Mailbox) -> None:
     assert [one["id"] for one in shown["approvals"]["first"]] == [str(stored(Approval)[0].pk)]
     (proposed,) = shown["proposed_rules"]["first"]
     assert (proposed["category"], proposed["corrections"]) == ("waiting", 1)
+
+
+def test_the_page_claims_no_answers_that_nobody_has_looked_for(mailbox: Mailbox) -> None:
+    client = Client()
+    client.force_login(UserFactory(is_superuser=True, is_staff=True))
+    page = f"/admin/mail/mailaccount/{mailbox.account.pk}/briefing/"
+    assert "the follow-ups of this mailbox are off" in client.get(page).content.decode()
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(follow_up_days=3)
+    assert "waited for an answer for 3 days" in client.get(page).content.decode()
 
 
 def test_a_message_that_needs_a_look_is_on_it_until_somebody_has_looked(mailbox: Mailbox) -> None:
