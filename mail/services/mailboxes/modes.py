@@ -99,6 +99,15 @@ def to_be_labelled(account: MailAccount, messages: Sequence[Message]) -> list[Me
     return [message for message in messages if message.internal_date >= first]
 
 
+def rules_act_on(account: MailAccount, message: Message) -> bool:
+    """Say whether rules act on the message by themselves, and not only if a person applies them.
+
+    They leave alone what came before the mailbox was made active or connected again: if its mail
+    was deleted meanwhile, nobody knows what was done, sent and undone before.
+    """
+    return account.active_since is None or message.internal_date >= account.active_since
+
+
 @in_firm_scope
 def activate(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
     """Let Mailroom write to Gmail, and show there the decisions on mail of the last days.

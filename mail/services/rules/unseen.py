@@ -18,7 +18,7 @@ from mail.models import (
     Route,
     Rule,
 )
-from mail.services.mailboxes.modes import to_be_labelled
+from mail.services.mailboxes.modes import rules_act_on, to_be_labelled
 from mail.services.operation import locked_row
 from mail.services.rules.rules import (
     AskedRule,
@@ -100,14 +100,15 @@ def act_by_rules(
 ) -> None:
     """Request what the rules want done with the judged message and with the unseen ones.
 
-    A message that was handed to an agent may be judged again, with newer mail: no rule acts on it.
+    A message that was handed to an agent may be judged again, with newer mail: no rule acts on it,
+    nor on mail from before the mailbox was active.
     Must run in the firm's scope.
     """
     judged, rules = target
-    if rules and handed_to_agents([judged.pk]):
+    if rules and (not rules_act_on(account, judged) or handed_to_agents([judged.pk])):
         target = judged, []
     shown = to_be_labelled(account, [message for message, _ in unseen]) if unseen else []
-    may_act = {one.pk for one in shown}
+    may_act = {one.pk for one in shown if rules_act_on(account, one)}
     for message, rules in (target, *(one for one in unseen if one[0].pk in may_act)):
         for rule in rules:
             request_actions(rule, message, decision)
@@ -146,6 +147,7 @@ def unseen_by_verdicts(account: MailAccount, seen: Mapping[UUID, Sequence[Messag
 
 def _held(account: MailAccount, messages: Sequence[Message]) -> list[Held]:
     shown = to_be_labelled(account, messages) if messages else []
+    shown = [message for message in shown if rules_act_on(account, message)]
     asked = enabled_rules(account) if shown else []
     return [(message, matching_rules(account, message, among=asked)) for message in shown]
 
