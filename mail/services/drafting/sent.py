@@ -19,8 +19,9 @@ CLOCK_MARGIN = timedelta(minutes=5)
 def sent_at(gmail: GmailClient, draft: Draft) -> datetime | None:
     """Return when something was last sent in the thread since the draft was written, None if never.
 
-    What a program sent by itself does not count: the owner has written nothing. Messages that were stored before the draft was are older, whatever the clocks say. The draft
-    itself counts wherever it is, because Gmail may have put it into a thread of its own.
+    What a program sent by itself does not count: the owner has written nothing. Messages that were
+    stored before the draft was are older, whatever the clocks say. The draft itself counts wherever
+    it is, because Gmail may have put it into a thread of its own.
     """
     since = (draft.written_at or draft.created_at) - CLOCK_MARGIN
     try:
