@@ -13,12 +13,22 @@ from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.limit_sql import COUNTED, LIMITED_FIRM, any_limit_sql, claim_guard_sql
 from jobs.engine.locks import free_job_locks
-from jobs.engine.transactions import fetch, in_transaction, reading, run
-from jobs.engine.unstarted import Unstarted, return_tokens
+from jobs.engine.transactions import fetch, in_transaction, reading
 from jobs.states import CountedBy
 
 BATCH = 1000
 FIRMS_OVER_CAP = 100
+
+DEMOTE_SQL = """
+WITH demoted AS {materialized} (
+    SELECT q.job_id FROM jobs_jobqueue q
+    WHERE q.ready AND q.status = 'pending' AND {condition} {order} LIMIT %s {skip_locked}
+)
+UPDATE jobs_jobqueue
+SET ready = false, waiting = true, admitted = false, updated_at = {now}
+WHERE job_id IN (SELECT demoted.job_id FROM demoted) AND status = 'pending'
+RETURNING job_id, lock_key
+"""
 
 # The order of the claim index.
 POSITION = "(q.priority, q.firm_id, q.scheduled_at, q.job_id)"
@@ -129,26 +139,15 @@ def _demote_over_cap() -> None:
 
 def _demote(condition: str, params: list[Any], *, order: str = "", limit: int = BATCH) -> int:
     dialect = dialects.current()
-    found = fetch(
-        f"""
-        SELECT q.job_id, q.lock_key, q.admitted, q.firm_id, q.job_type, q.limit_key, q.limit_units
-        FROM jobs_jobqueue q
-        WHERE q.ready AND q.status = 'pending' AND {condition} {order} LIMIT %s {dialect.skip_locked}
-        """,
+    rows = fetch(
+        DEMOTE_SQL.format(
+            materialized=dialect.materialized,
+            condition=condition,
+            order=order,
+            skip_locked=dialect.skip_locked,
+            now=dialect.now_sql(),
+        ),
         [*params, limit],
     )
-    if not found:
-        return 0
-    job_ids = {dialect.read_uuid(job_id): lock_key for job_id, lock_key, *_ in found}
-    rows, ids = dialects.ids_sql(job_ids)
-    run(
-        f"""
-        UPDATE jobs_jobqueue
-        SET ready = false, waiting = true, admitted = false, updated_at = {dialect.now_sql()}
-        WHERE job_id IN (SELECT r.id FROM {rows})
-        """,
-        ids,
-    )
-    return_tokens(Unstarted(*counted) for _, _, admitted, *counted in found if admitted)
-    free_job_locks([job_id for job_id, lock_key in job_ids.items() if lock_key is not None])
-    return len(found)
+    free_job_locks([dialect.read_uuid(row[0]) for row in rows if row[1] is not None])
+    return len(rows)

@@ -11,7 +11,6 @@ from django.db import transaction
 from jobs.engine import dialects
 from jobs.engine.batches import ANY_UNCOMPLETED, leave_batches
 from jobs.engine.breakers import count_attempts
-from jobs.engine.claim import Claim
 from jobs.engine.counters import Counted, count
 from jobs.engine.dialects import Column
 from jobs.engine.fan_in import ANY_MEMBER, leave_fan_ins
@@ -20,9 +19,8 @@ from jobs.engine.locks import free_job_locks
 from jobs.engine.requeue import queue_columns_sql
 from jobs.engine.transactions import fetch
 from jobs.engine.transition import Transition
-from jobs.engine.unstarted import Unstarted, return_tokens
 from jobs.engine.wakeup import notify_settled
-from jobs.states import CANCELED_MESSAGE, TERMINAL, AttemptEnd, Status
+from jobs.states import CANCELED_MESSAGE, TERMINAL, Status
 
 COLUMNS = {
     "id": Column.UUID,
@@ -67,7 +65,6 @@ def end_attempts(transitions: Iterable[Transition], *, by_worker: bool) -> list[
     open_dead_letters(ended)
     count(_counted(ended))
     count_attempts((one.job, one.outcome) for one in ended if one.outcome is not None)
-    _return_tokens([one.job.job_id for one in ended if one.job.admitted and _has_not_started(one)])
     free_job_locks([one.job.job_id for one in ended if one.job.lock_key is not None])
     transaction.on_commit(lambda: notify_settled([one.job.job_id for one in over]), robust=True)
     return ended
@@ -90,16 +87,13 @@ def end_pending(
         SET status = '{status.value}', last_error = %s, completed_at = {now},
             updated_at = {now}, ready = false, waiting = false, live_key = NULL {also}
         WHERE {where} AND status = 'pending'
-        RETURNING job_id, firm_id, category, lock_key, admitted, job_type, limit_key, limit_units
+        RETURNING job_id, firm_id, category, lock_key
         """,
         [error, *params],
     )
     jobs = [(firm_id, dialect.read_uuid(job_id), status) for job_id, firm_id, *_ in ended]
     _leave_fan_ins_and_batches(jobs)
-    count(Counted(firm_id, category, status.value) for _, firm_id, category, *_ in ended)
-    return_tokens(
-        Unstarted(firm_id, *counted) for _, firm_id, _, _, admitted, *counted in ended if admitted
-    )
+    count(Counted(firm_id, category, status.value) for _, firm_id, category, _ in ended)
     free_job_locks([dialect.read_uuid(row[0]) for row in ended if row[3] is not None])
     transaction.on_commit(lambda: notify_settled([job_id for _, job_id, _ in jobs]), robust=True)
     return len(ended)
@@ -117,28 +111,6 @@ def _leave_fan_ins_and_batches(jobs: Sequence[tuple[int, UUID, Status]]) -> None
         )
     if batches:
         leave_batches(jobs)
-
-
-def _has_not_started(one: Transition) -> bool:
-    """Say whether the handler has certainly not started, and the row never said that it had.
-
-    The outcome of a dead worker's job may be lost, even if its handler was not running any more.
-    """
-    recorded = one.job.started if isinstance(one.job, Claim) else one.job.ran_seconds is not None
-    return not (one.started or recorded or one.end is AttemptEnd.RESCUED)
-
-
-def _return_tokens(job_ids: Sequence[UUID]) -> None:
-    """Return the tokens of these jobs, less those that have stayed admitted."""
-    if not job_ids:
-        return
-    ids, params = dialects.ids_sql(job_ids)
-    found = fetch(
-        "SELECT firm_id, job_type, limit_key, limit_units FROM jobs_jobqueue"
-        f" WHERE job_id IN (SELECT r.id FROM {ids}) AND NOT admitted",
-        params,
-    )
-    return_tokens(Unstarted(*row) for row in found)
 
 
 def _without_locked(transitions: Sequence[Transition]) -> Sequence[Transition]:

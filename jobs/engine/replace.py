@@ -14,7 +14,6 @@ from jobs.engine.insert_sql import rows_sql
 from jobs.engine.new_job import NewJob
 from jobs.engine.requeue import requeue_pending
 from jobs.engine.transactions import fetch, in_transaction, run
-from jobs.engine.unstarted import return_tokens_of
 from jobs.states import OnConflict
 
 # Neither claimed now nor ever started. A retried, snoozed or restarted job does not qualify either,
@@ -68,7 +67,6 @@ def _replace(job: NewJob, holder: UUID) -> bool:
     )
     if not found:
         return False
-    return_tokens_of(holder)
     rows, params = rows_sql([job])
     kept = ", ".join(f"{column} = r.{column}" for column in REPLACED)
     run(

@@ -12,7 +12,6 @@ from jobs.engine.job_arguments import moment_faults, number_faults
 from jobs.engine.job_wait import read_job
 from jobs.engine.redaction import canonical_json
 from jobs.engine.requeue import requeue_pending
-from jobs.engine.unstarted import return_tokens_of
 from jobs.errors import EditInvalid, Fault, WrongState
 from jobs.models import JobQueue
 from jobs.operations.operation import By, JobGiven, audit, get_for_update, operation
@@ -102,11 +101,8 @@ def _store(job: JobQueue, changed: Mapping[str, Any]) -> None:
     """Write the columns, and requeue the job if its time or one of its keys changed."""
     rows = JobQueue.objects.unscoped("the job is locked")
     mine = rows.filter(firm_id=job.firm_id, pk=job.pk, status=Status.PENDING)
-    requeues = bool(changed.keys() - {"priority", "payload", "payload_version"})
-    if requeues:
-        return_tokens_of(job.pk)
     mine.update(**changed, updated_at=database_now())
-    if requeues:
+    if changed.keys() - {"priority", "payload", "payload_version"}:
         requeue_pending(job.pk)
     keys = {job.lock_key, changed.get("lock_key", job.lock_key)}
     dispatch_after_commit({(job.category, job.firm_id, key) for key in keys})
