@@ -24,7 +24,7 @@ from jobs.worker.prefetch import PrefetchBuffer, PrefetchPolicy
 from jobs.worker.quarantine import Quarantine
 from jobs.worker.running import RunningHandlers, StartNotes
 from jobs.worker.state import SharedState
-from jobs.worker.threads import Batch, WorkerThread, WorkerThreads
+from jobs.worker.threads import Batch, Runner, WorkerThread, WorkerThreads
 
 YIELD_SECONDS = 0.0005
 # Far longer than a job of a batch was expected to take.
@@ -138,12 +138,12 @@ class Pool:
         with self._lock:
             return {claim.lease_token for claim in (*self._buffer, *self._notes.claims)}
 
-    def abandon(self) -> list[Claim]:
-        """Start nothing more, stop all handlers; return the claims of those that run."""
+    def abandon(self) -> list[Runner]:
+        """Start nothing more, stop all handlers; return those that run."""
         self._runner.abandon()
         self.running.stop_all()
         self.hand_over_outcomes()
-        return [one.claim for one in self.running.all()]
+        return self.running.all()
 
     @property
     def idle(self) -> bool:

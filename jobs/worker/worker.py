@@ -249,9 +249,10 @@ class WorkerLoop:
             for one in self._pool.running.all()
             if one.interrupted
         ]
-        # The first outcome of a claim counts.
+        # The first outcome of a claim counts. These have started, so their tokens are used.
         return overdue + [
-            Settlement(claim, Released("worker stopped"), None) for claim in self._pool.abandon()
+            Settlement(one.claim, Released("worker stopped"), now - one.started_at)
+            for one in self._pool.abandon()
         ]
 
     def _release(self, claims: list[Claim], reason: str) -> None:

@@ -180,7 +180,9 @@ def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> Syn
     if found_out:
         # Messages that a person labelled while there was no history are not stored either.
         queries.append(f"{recent} {{{' '.join(OWN_LABELS)}}}")
-        orders = _unstored_orders(account, gmail, f"{recent} in:inbox", stored=found_out)
+        # Before the first sync, labels may be Mailroom's own, of mail that was deleted here.
+        if account.last_sync_at is not None:
+            orders = _unstored_orders(account, gmail, f"{recent} in:inbox", stored=found_out)
     for found, is_last in _pages(gmail, queries):
         with firm_scope(account.firm_id):
             enqueued = enqueue_ingests(account, found)

@@ -21,7 +21,7 @@ from mail.api.urls import urlpatterns as of_mail
 pytestmark = [pytest.mark.req("O-02")]
 
 PROBLEM = "application/problem+json"
-ALWAYS = {"400", "401", "403", "404", "406", "429"}
+ALWAYS = {"400", "401", "403", "404", "406", "429", "503"}
 OF_CHANGES = {"409", "413", "415"}
 CONFLICTING_READS = {"/api/v1/mail/data-requests/{id}/download/"}
 

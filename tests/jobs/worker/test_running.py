@@ -11,7 +11,7 @@ from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 
 from jobs.errors import JobTimeout
 from jobs.execution.context import JobContext
-from jobs.queue import cancel, enqueue
+from jobs.queue import cancel, enqueue, set_rate_limit
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.states import DeadReason, Status
@@ -19,7 +19,7 @@ from jobs.worker import heartbeat, running
 from tenants.models import Firm
 from tests.queue_kit import dead_letters, locks, row
 from tests.support.waiting import wait_until
-from tests.support.worker_loop import worker_loop
+from tests.support.worker_loop import worker_loop, working
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("job_types")]
 
@@ -215,6 +215,27 @@ def test_a_handler_that_swallows_everything_keeps_its_lock_and_costs_no_other_it
     assert row(finishes).status == Status.COMPLETED
     assert (row(goes_on).status, row(goes_on).attempts) == (Status.PENDING, 0)
     assert locks() == []
+
+
+@pytest.mark.req("J-24")
+def test_a_handler_that_outlives_its_worker_has_used_its_token(firm: Firm) -> None:
+    begun, freed = threading.Event(), threading.Event()
+
+    def long(payload: EmptyPayload, ctx: JobContext) -> None:
+        begun.set()
+        freed.wait()
+
+    declare(long)
+    set_rate_limit("test.long", 1, 3600)
+    job_id = enqueue("test.long", firm=firm).job_id
+
+    with working(worker_loop(concurrency=1, burst=False)):
+        assert begun.wait(30)
+    freed.set()
+
+    given_back = row(job_id)
+    assert (given_back.status, given_back.attempts) == (Status.PENDING, 0)
+    assert (given_back.waiting, given_back.admitted) == (True, False)
 
 
 @pytest.mark.req("J-14")
