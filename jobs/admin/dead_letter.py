@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -206,7 +207,7 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
     )
     search_fields = ("fingerprint",)
     search = staticmethod(search_dead_letters)
-    search_instead = staticmethod(error_search)
+    search_instead = staticmethod(partial(error_search, qualified=False))
     search_help_text = (
         "Job or dead letter id (or its beginning), fingerprint, error class, or error:TEXT"
     )

@@ -101,6 +101,10 @@ class Signals:
     def __init__(self, lease_lost: Flag | None = None) -> None:
         self.lease_lost = lease_lost or Flag()
 
+    def note_completion(self) -> None:
+        """Note that `ctx.transaction()` has completed the job."""
+        self.has_completed = True
+
     def time_out(self, interrupt: Callable[[], object]) -> None:
         """Set `timed_out`; interrupt the handler unless it is shielded."""
         self.timed_out = True

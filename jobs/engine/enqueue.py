@@ -136,10 +136,10 @@ def enqueue_many(
         ArgumentsInvalid: one is no EnqueueSpec; nothing is stored.
         MissingTenant, WrongPlace: as `enqueue`.
     """
-    refuse_query_in_event_loop("aenqueue_many")
     specs = list_of_specs(specs)
     if not specs:
         return []
+    refuse_query_in_event_loop("aenqueue_many")
     firm_id = firm_in_scope(firm)
     try:
         return enqueue_for_firms([(firm_id, spec) for spec in specs], named=len(specs) > 1)

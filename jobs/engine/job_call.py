@@ -66,6 +66,7 @@ class JobCall(Generic[P]):
         Raises:
             PayloadInvalid: they are refused.
             MissingTenant: no firm given, none in scope, and there are several.
+            WrongPlace: in a coroutine.
         """
         return enqueue(self.job_type, _plain_fields(*args, **fields), **self.options)
 

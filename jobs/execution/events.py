@@ -176,7 +176,7 @@ def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> FinishedA
             error = {"error_class": error_class, "job_id": str(claim.job_id)}
             emit(Event.FAILED_AFTER_COMPLETION, job_type=claim.job_type, **error)
             if isinstance(outcome, Retry | DeadLettered):
-                _log_failure(claim, before, outcome)
+                _log_failure(claim, before, outcome, final=True)
             name, error_class = COMPLETED, None
         status = status or before
         if token in tokens:
@@ -184,14 +184,16 @@ def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> FinishedA
             continue
         finished.add(claim, name, status, error_class, ran_seconds)
         if isinstance(outcome, Retry | DeadLettered) and error_class is not None:
-            _log_failure(claim, status, outcome)
+            _log_failure(claim, status, outcome, final=isinstance(outcome, DeadLettered))
     for fields in telemetry.fields_of(stale):
         emit(Event.ATTEMPT_STALE, **fields)
     _emit_finished(finished)
     return finished
 
 
-def _log_failure(claim: Claim, status: Status | None, outcome: Retry | DeadLettered) -> None:
+def _log_failure(
+    claim: Claim, status: Status | None, outcome: Retry | DeadLettered, *, final: bool
+) -> None:
     failure = outcome.failure
     fields = {
         "job_type": claim.job_type,
@@ -205,7 +207,7 @@ def _log_failure(claim: Claim, status: Status | None, outcome: Retry | DeadLette
         # As text, because a traceback object would bring the frames' variables along.
         "exception": failure.traceback,
     }
-    telemetry.log_failure(fields, final=isinstance(outcome, DeadLettered))
+    telemetry.log_failure(fields, final=final)
 
 
 def measured(finished: FinishedAttempts) -> Iterator[Measured]:

@@ -207,6 +207,7 @@ class Resource:
 
         def run(options: Options) -> Result:
             found = self.rows() if rows is None else rows(options)
+            qualified = isinstance(found, FoundJobs)
             if not isinstance(found, FoundJobs):
                 found = FoundJobs(found)
             page = get_page(
@@ -226,7 +227,8 @@ class Resource:
                     command.table("", columns(), [cells(row, now) for row in page.rows])
                 else:
                     command.stdout.write(NOTHING_YET if page.next_cursor else empty)
-                    if instead := error_search(options.get("search") or ""):
+                    searched = options.get("search") or ""
+                    if instead := error_search(searched, qualified=qualified):
                         command.stdout.write(f"Text of errors: --search {shlex.quote(instead)}")
                 if page.next_cursor is not None:
                     out = command.stderr if options["csv"] else command.stdout

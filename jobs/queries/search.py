@@ -44,6 +44,8 @@ _BOUNDS = ("created_after", "created_before", "user")
 # The statuses whose jobs an index finds.
 _INDEXED = frozenset({*LIVE, Status.DLQ, Status.FAILED, Status.CANCELED})
 
+# Shorter texts may begin an id, but are rather words or numbers of an error.
+SHORTEST_ID = 6
 _TOKEN = re.compile(r'([a-z_]+(?:\.\w+)*):("[^"]*"|\S*)|("[^"]*"|\S+)')
 
 
@@ -117,14 +119,21 @@ def find_jobs(
     return FoundJobs(found.rows, None if found.indexed else Window(found.window))
 
 
-def error_search(text: str) -> str:
-    """Return the search for this text in errors; "" if the text has a qualifier or may be an id."""
+def error_search(text: str, *, qualified: bool = True) -> str:
+    """Return the search for this text in errors; "" if it may be an id, or has a qualifier.
+
+    In the search of dead letters, which is not `qualified`, only "error:" is one.
+    """
+    # What is between double quotes is searched for without them.
+    longest = max(text.split('"'), key=len).strip()
+    may_be_id = len(longest) >= SHORTEST_ID and id_range(longest) is not None
+    if not longest or may_be_id or text.lstrip().startswith("error:"):
+        return ""
     try:
-        given, term = _parse(text)
+        given = _parse(text)[0] if qualified else {}
     except SearchInvalid:
         return ""
-    is_plain = term and not given and '"' not in term and id_range(term) is None
-    return f'error:"{term}"' if is_plain else ""
+    return "" if given else f'error:"{longest}"'
 
 
 def _parse(text: str) -> tuple[dict[str, str], str]:

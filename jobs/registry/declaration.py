@@ -212,7 +212,7 @@ def _check_signature(job_type: JobType) -> None:
     except ValueError:
         # Some functions that are written in C have none.
         return
-    fault = "in this order" if next(iter(signature.parameters), None) == "ctx" else ""
+    fault = "in this order" if list(signature.parameters)[:2] == ["ctx", "payload"] else ""
     try:
         signature.bind("payload", "ctx")
     except TypeError as error:

@@ -43,7 +43,8 @@ class JobCalls:
     """The running job, as its handler sees it.
 
     Every call but `log` is a checkpoint: it raises LeaseLost when the job is no longer this
-    worker's, and Cancel (`transaction` LeaseLost) when a cancel was requested.
+    worker's, Cancel (`transaction` LeaseLost) when a cancel was requested, and WrongPlace after
+    `transaction` has completed the job.
     """
 
     # How often this attempt has fanned out, by the type of `then`; made when first needed.

@@ -51,6 +51,8 @@ def completing(
         # A timeout raised in the middle of a rollback would make SQLite commit instead.
         with ExitStack() as shield, ExitStack() as scope:
             _begin(scope, claim.firm_id)
+            # The first to be called, because one of the handler's may raise.
+            transaction.on_commit(signals.note_completion, robust=True)
             try:
                 yield tx
             finally:
@@ -69,7 +71,7 @@ def completing(
                 f"job {claim.job_id} ran into its timeout: nothing was written"
             ) from error
         raise
-    signals.has_completed = True
+    signals.note_completion()
     if signals.timed_out:
         raise JobTimeout
 

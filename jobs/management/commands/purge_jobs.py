@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from interfaces.commands import JsonCommand, NotFound
+from interfaces.commands import JsonCommand, NotFound, nonempty
 from jobs.engine.prune import prune
 from tenants.errors import UnknownFirm
 from tenants.models import Firm
@@ -20,7 +20,7 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add `--firm`."""
-        parser.add_argument("--firm", help="slug of one firm (default: all)")
+        parser.add_argument("--firm", type=nonempty, help="slug of one firm (default: all)")
 
     def handle(self, *_: Any, firm: str | None, json: bool, **__: Any) -> None:
         """Delete in batches and print the totals."""

@@ -10,7 +10,7 @@ from jobs.engine.breakers import PROBE_TIMEOUT_SECONDS
 from jobs.engine.outcomes import DeadLettered, Released, Settlement, Snoozed
 from jobs.engine.release import release
 from jobs.engine.settle import settle
-from jobs.models import CircuitBreaker
+from jobs.models import CircuitBreaker, JobQueue
 from jobs.queries.why_waiting import WaitCode
 from jobs.queue import acquire_lock, cancel, why_waiting
 from jobs.states import BreakerState, DeadReason
@@ -301,6 +301,11 @@ def test_a_job_that_waits_for_a_breaker_says_so(add):
         (told,) = [reason for reason in of_other if reason.code is WaitCode.BREAKER]
         assert told.until is None
         assert told.detail.endswith(f"; job {probe} is being tried as a probe")
+        with all_firms("test"):
+            JobQueue.objects.filter(pk=probe).update(status="canceled")
+            of_other = why_waiting(row(waiting))
+        (told,) = [reason for reason in of_other if reason.code is WaitCode.BREAKER]
+        assert told.detail.endswith("; the next job that is due will be tried as a probe")
 
 
 def test_a_breaker_nobody_needs_is_forgotten(add, job_types, monkeypatch):

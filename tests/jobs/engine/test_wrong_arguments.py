@@ -17,7 +17,6 @@ from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy
 
 from jobs import registry
-from jobs.engine.current_job import refuse_query_in_event_loop
 from jobs.engine.enqueue import enqueue_for_firms
 from jobs.errors import (
     ArgumentsInvalid,
@@ -549,11 +548,12 @@ def test_in_a_coroutine_the_call_for_coroutines_is_named(
 def test_a_notebook_that_may_query_in_its_event_loop_may_enqueue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def cell() -> None:
-        refuse_query_in_event_loop("aenqueue")
+    async def cell() -> object:
+        return enqueue("no.such.type")
 
     with pytest.raises(WrongPlace):
         asyncio.run(cell())
     # The variable with which Django allows it.
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    asyncio.run(cell())
+    with pytest.raises(UnknownJobType):
+        asyncio.run(cell())

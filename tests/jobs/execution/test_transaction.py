@@ -355,6 +355,17 @@ def test_it_completes_once(ctx: JobContext) -> None:
 
 
 @committed
+def test_it_completes_once_although_a_callback_of_its_commit_fails(ctx: JobContext) -> None:
+    def fail() -> None:
+        raise Broken("after the commit")
+
+    with pytest.raises(Broken), ctx.transaction():
+        transaction.on_commit(fail)
+    with pytest.raises(WrongPlace, match="the job is completed"):
+        ctx.heartbeat()
+
+
+@committed
 @pytest.mark.req("J-20")
 def test_its_lock_goes_to_the_next_at_the_commit(firm: Firm) -> None:
     first = enqueue("test.locked", {"name": "key"}, firm=firm).job_id
@@ -396,7 +407,10 @@ def test_an_error_after_the_commit_is_told_and_the_attempt_counts_as_completed(
     assert finished[0] == "job.attempt_finished"
     assert (finished[1]["outcome"], finished[1]["error_class"]) == ("completed", None)
     assert (row(held.job_id).status, row(held.job_id).last_error) == ("completed", "")
-    (explained,) = [one.getMessage() for one in caplog.records if one.name == "jobs.attempts"]
+    (record,) = [one for one in caplog.records if one.name == "jobs.attempts"]
+    # Nothing will try it again, although it has attempts left.
+    assert record.levelname == "ERROR"
+    explained = record.getMessage()
     assert f"job_id={held.job_id}" in explained
     assert "status=completed" in explained
     assert "Traceback" in explained

@@ -14,7 +14,7 @@ from jobs.models import IdempotencyKey, JobQueue, Pause
 from jobs.models.ids import id_at
 from jobs.queries import lists
 from jobs.queries.lists import get_page, job_rows
-from jobs.queries.search import find_jobs
+from jobs.queries.search import error_search, find_jobs
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope
@@ -247,3 +247,25 @@ def test_a_search_reads_until_its_page_is_full_or_its_time_over(
 def test_what_an_index_finds_is_found_at_once(firm: Firm, chosen: dict[str, str]) -> None:
     with firm_scope(firm):
         assert find_jobs(job_rows(), **chosen).window is None
+
+
+@pytest.mark.parametrize(
+    ("text", "of_jobs", "of_dead_letters"),
+    [
+        ("no such  street", 'error:"no such  street"', None),
+        ('relation "foo" does not exist', 'error:"does not exist"', None),
+        ("500", 'error:"500"', None),
+        ("HTTP 500: error: boom", "", 'error:"HTTP 500: error: boom"'),
+        ("no user: 17", "", 'error:"no user: 17"'),
+        ("error:boom", "", None),
+        ("01a22ff6", "", None),
+        (' "" ', "", None),
+    ],
+)
+def test_the_search_of_errors_that_is_offered_for_a_text(
+    text: str, of_jobs: str, of_dead_letters: str | None
+) -> None:
+    assert error_search(text) == of_jobs
+    if of_dead_letters is None:
+        of_dead_letters = of_jobs
+    assert error_search(text, qualified=False) == of_dead_letters

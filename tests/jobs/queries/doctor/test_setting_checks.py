@@ -201,19 +201,19 @@ class Elsewhere:
         return None if self.reads_only else self.db_for_read(model)
 
 
-class Nowhere:
-    """Makes no tables of the queue in the default database."""
+class ByTheOwner:
+    """Makes all tables by another connection, as the role that owns them."""
 
-    def allow_migrate(self, db: str, app_label: str, **_: Any) -> bool | None:
-        """Refuse them there."""
-        return False if (db, app_label) == ("default", "jobs") else None
+    def allow_migrate(self, db: str, *_: Any, **__: Any) -> bool:
+        """Refuse other connections."""
+        return db == "owner"
 
 
 @pytest.mark.req("A-01")
 @pytest.mark.parametrize(
     ("router", "app"),
-    [(Elsewhere("jobs"), "jobs"), (Elsewhere("tenants"), "tenants"), (Nowhere(), "jobs")],
-    ids=["jobs", "tenants", "no tables"],
+    [(Elsewhere("jobs"), "jobs"), (Elsewhere("tenants"), "tenants")],
+    ids=["jobs", "tenants"],
 )
 def test_a_router_that_takes_the_queues_tables_away_is_named(
     settings: Any, router: object, app: str
@@ -224,10 +224,13 @@ def test_a_router_that_takes_the_queues_tables_away_is_named(
     assert "tenants and jobs to the default database" in str(fault.hint)
 
 
-def test_a_router_of_other_apps_or_of_a_replica_is_none_of_the_queues_business(
-    settings: Any,
+@pytest.mark.parametrize(
+    "router",
+    [Elsewhere("mail"), Elsewhere("jobs", "tenants", reads_only=True), ByTheOwner()],
+    ids=["of other apps", "of a replica", "of migrations"],
+)
+def test_a_router_that_moves_none_of_the_queues_rows_is_left_alone(
+    settings: Any, router: object
 ) -> None:
-    settings.DATABASE_ROUTERS = [Elsewhere("mail")]
-    assert said() == {}
-    settings.DATABASE_ROUTERS = [Elsewhere("jobs", "tenants", reads_only=True)]
+    settings.DATABASE_ROUTERS = [router]
     assert said() == {}

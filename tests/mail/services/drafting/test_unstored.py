@@ -11,7 +11,7 @@ from jobs.queue import enqueue
 from jobs.testing import run_job
 from mail.labels import LabelKey
 from mail.llm.base import Category
-from mail.models import Decision, Draft, DraftStatus, Rule
+from mail.models import Decision, Draft, DraftStatus, MailAccount, Rule
 from mail.services.syncing.sync import sync_mailbox
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import (
@@ -97,6 +97,21 @@ def test_a_label_that_was_given_while_there_was_no_history_is_obeyed(
     assert {(one.origin, one.status) for one in drafted if one.status == "ready"} == (
         {("manual", "ready")} if order == LabelKey.NEEDS_RESPONSE else set()
     )
+
+
+@pytest.mark.req("M-04")
+def test_labels_on_mail_that_was_deleted_here_are_no_orders(mailbox: Mailbox) -> None:
+    """They may be Mailroom's own, from before the deletion: no sync has ended since."""
+    given(prepared(mailbox))
+    arrived = mailbox.receive(letter("The parcel", QUESTION))
+    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+    mailbox.simulator.expire_history(mailbox.account.address)
+    with firm_scope(mailbox.account.firm_id):
+        MailAccount.objects.update(last_sync_at=None)
+    synced(mailbox)
+    message = mailbox.message(arrived)
+    drafted = [one for one in stored(Draft) if one.message_id == message.pk]
+    assert [one.origin for one in drafted] == ["automatic"]
 
 
 def test_what_is_marked_done_before_it_is_read_is_done(mailbox: Mailbox) -> None:
