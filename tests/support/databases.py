@@ -78,10 +78,17 @@ def have_to_itself() -> None:
         )
         if POOLED:
             server.execute(f"SELECT pg_terminate_backend(pid) {others}")
-        wait_until(
-            lambda: not server.execute(f"SELECT pid {others}").fetchall(),
-            "the end of the other sessions",
-        )
+
+        def left() -> list[tuple[Any, ...]]:
+            return server.execute(
+                f"SELECT pid, state, backend_start::text, state_change::text, query {others}"
+            ).fetchall()
+
+        try:
+            wait_until(lambda: not left(), "the end of the other sessions")
+        except AssertionError as error:
+            # Its last statement tells which test left it open.
+            raise AssertionError(f"{error}: {left()}") from None
 
 
 @contextmanager
