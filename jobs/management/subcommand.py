@@ -207,8 +207,7 @@ class Resource:
 
         def run(options: Options) -> Result:
             found = self.rows() if rows is None else rows(options)
-            qualified = isinstance(found, FoundJobs)
-            if not isinstance(found, FoundJobs):
+            if not (qualified := isinstance(found, FoundJobs)):
                 found = FoundJobs(found)
             page = get_page(
                 found.rows,

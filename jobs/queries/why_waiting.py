@@ -25,7 +25,8 @@ from jobs.models import ConcurrencyLock, JobQueue, Worker
 from jobs.models.limits import JOB_HOLDER, held_at
 from jobs.queries.durations import in_words
 from jobs.queries.locks import held_by_jobs_of, slots_of_all_firms
-from jobs.states import IN_FLIGHT, BreakerState, CountedBy, Status
+from jobs.queries.probes import probe_in_words
+from jobs.states import BreakerState, CountedBy, Status
 
 # Jobs ahead of one are counted up to this: in its lock key's queue, and in a rate limit.
 MAX_AHEAD, MAX_AHEAD_IN_RATE = 1000, 10_000
@@ -199,19 +200,9 @@ def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
         until = None if state == BreakerState.HALF_OPEN else dialect.read_time(probe_at)
         failing = f" (failure {fingerprint})" if fingerprint else ""
         # An end is told after the detail; of a probe there is none.
-        then = "" if until else f"; {_probe_in_words(probe, status)}"
+        then = "" if until else f"; {probe_in_words(dialect.read_uuid(probe), status)}"
         detail = f"{breaker} holds the job back{failing}{then}"
         yield WaitReason(WaitCode.BREAKER, detail, until)
-
-
-def _probe_in_words(probe: object, status: str | None) -> str:
-    job_id = dialects.current().read_uuid(probe)
-    if status == Status.PENDING:
-        return f"job {job_id} waits to be tried as a probe"
-    if status in IN_FLIGHT:
-        return f"job {job_id} is being tried as a probe"
-    # Canceled or deleted, for example.
-    return "the next job that is due will be tried as a probe"
 
 
 def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
