@@ -549,7 +549,7 @@ def test_a_notebook_that_may_query_in_its_event_loop_may_enqueue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def cell() -> object:
-        return enqueue("no.such.type")
+        return enqueue("no.such.type", firm=1)
 
     with pytest.raises(WrongPlace):
         asyncio.run(cell())
