@@ -40,7 +40,9 @@ print("ready", flush=True)
 # While this thread does not wait for it, the system gives the signal to the other one.
 while not signal.sigpending():
     signal.sigtimedwait([signal.SIGCHLD], 0.01)
-received = signal.sigtimedwait(STOP_SIGNALS, 60)
+# As the worker waits: what the other thread gets after all is sent on between two waits.
+while not (received := signal.sigtimedwait(STOP_SIGNALS, 0.1)):
+    pass
 print(signal.Signals(received.si_signo).name, is_ctrl_c(received), flush=True)
 os._exit(0)
 """
