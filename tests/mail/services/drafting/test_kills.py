@@ -181,14 +181,20 @@ def test_an_order_after_a_killed_rework_wrote_is_carried_out(mailbox: Mailbox) -
     assert "Friendlier, please." in draft.get_content()
 
 
-def test_an_answer_on_request_that_the_person_discards_is_not_written_again(
-    mailbox: Mailbox,
-) -> None:
+def labelled(mailbox: Mailbox, key: LabelKey) -> str:
+    """A thread that wants no answer, to which its owner gives a label that Mailroom has seen."""
     arrived = asked(prepared(mailbox), text="Thank you very much.")
-    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+    give_label(mailbox, arrived, key)
     with firm_scope(mailbox.firm):
         request_sync(mailbox.account)
     run_job(jobs("sync")[0])
+    return arrived
+
+
+def test_an_answer_on_request_that_the_person_discards_is_not_written_again(
+    mailbox: Mailbox,
+) -> None:
+    labelled(mailbox, LabelKey.NEEDS_RESPONSE)
     done_before_a_kill("manual_draft")
     mailbox.gmail.delete_draft(listed(mailbox)[0]["id"])
     synced(mailbox)
@@ -199,11 +205,7 @@ def test_an_answer_on_request_that_the_person_discards_is_not_written_again(
 
 
 def test_a_thread_is_archived_once_though_the_worker_is_killed(mailbox: Mailbox) -> None:
-    arrived = asked(prepared(mailbox), text="Thank you very much.")
-    give_label(mailbox, arrived, LabelKey.DONE)
-    with firm_scope(mailbox.firm):
-        request_sync(mailbox.account)
-    run_job(jobs("sync")[0])
+    arrived = labelled(mailbox, LabelKey.DONE)
     done_before_a_kill("cleanup")
     with later(60):
         # Before the jobs of the actions, which wait for the mailbox's rate limit.
