@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from jobs import registry
 from jobs.engine.rollups import by_bucket
 from jobs.execution.telemetry import FinishedAttempts
+from jobs.states import Category
 
 if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
@@ -83,6 +84,18 @@ SETTLE_SECONDS = Histogram(
     "How long it took to store a batch of outcomes",
     buckets=SHORT_SECONDS,
 )
+
+
+def begin_at_zero() -> None:
+    """Export the counters that alerts ask `increase()` of before they count anything.
+
+    A series that first appears with the value 1 has not increased, as Prometheus sees it.
+    """
+    for category in Category:
+        STALE.labels(category)
+    for declared in registry.all_types():
+        if declared.breaker is not None:
+            BREAKER_OPENINGS.labels(declared.name)
 
 
 def measure_attempts(attempts: FinishedAttempts) -> None:

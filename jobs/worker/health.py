@@ -7,6 +7,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from jobs.execution.metrics import begin_at_zero
+
 try:
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 except ImportError:
@@ -35,6 +37,7 @@ def serve_health(host: str, port: int, ready: Callable[[], bool]) -> ThreadingHT
             """Log nothing: probes come every few seconds."""
 
     server = ThreadingHTTPServer((host, port), Handler)
+    begin_at_zero()
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
     return server
 

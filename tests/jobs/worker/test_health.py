@@ -14,6 +14,8 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
+from jobs import registry
+from jobs.states import Category
 from jobs.worker import health
 from jobs.worker.health import serve_health
 from tests.support.databases import default_database
@@ -134,6 +136,19 @@ def test_a_worker_is_ready_as_long_as_it_says_so(probe: Probe, ready: list[bool]
     assert probe("/readyz") == (200, "ready\n")
     assert probe("/nothing")[0] == 404
     assert "python_info" in probe("/metrics")[1]
+
+
+@pytest.mark.req("W-07", "O-07")
+def test_what_alerts_ask_the_increase_of_is_exported_before_it_happens(probe: Probe) -> None:
+    lines = probe("/metrics")[1].splitlines()
+    series = {line.rpartition(" ")[0] for line in lines if not line.startswith("#")}
+    breakers = {one.name for one in registry.all_types() if one.breaker is not None}
+    assert "sync" in breakers
+    assert series >= {
+        "mailroom_rescued_jobs_total",
+        *(f'mailroom_stale_attempts_total{{category="{one}"}}' for one in Category),
+        *(f'mailroom_breaker_openings_total{{job_type="{one}"}}' for one in breakers),
+    }
 
 
 def test_metrics_that_are_not_installed_are_named(
