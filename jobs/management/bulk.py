@@ -23,6 +23,7 @@ def bulk_subcommand(
     operations: Sequence[BulkOperation], noun: str, filters: Mapping[str, str], *own: Argument
 ) -> Subcommand:
     """Return the subcommand `bulk`; `filters` has the filter of each option that narrows the rows."""
+    of_discard = "; required for a discard" if BulkOperation.DISCARD in operations else ""
 
     @subcommand(
         "bulk",
@@ -31,7 +32,7 @@ def bulk_subcommand(
         argument("--id", dest="ids", action="append", type=UUID, help=f"a {noun}; may be repeated"),
         argument("--all", action="store_true", help="all on which the operation is possible"),
         *own,
-        argument("--reason", default="", help="why; kept in the audit log; required for a discard"),
+        argument("--reason", default="", help=f"why; kept in the audit log{of_discard}"),
         argument("--start", action="store_true", help="start the run; without this, only count"),
         argument("--rate", type=float, metavar="N", help=f"{noun}s per second, at most"),
         argument(

@@ -50,6 +50,13 @@ def test_the_help_says_what_a_firm_is_for(
     assert f"--firm SLUG {says}" in help_of(capsys, *command)
 
 
+@pytest.mark.parametrize(("name", "is_said"), [("dlq", True), ("jobs", False)])
+def test_the_help_asks_for_a_reason_of_a_discard_where_one_can_discard(
+    capsys: pytest.CaptureFixture[str], name: str, is_said: bool
+) -> None:
+    assert ("required for a discard" in help_of(capsys, name, "bulk")) is is_said
+
+
 def test_the_help_shows_what_a_payload_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(capsys, "jobs", "enqueue")
     assert """--payload JSON a JSON object such as '{"name": "Ada"}'""" in text
