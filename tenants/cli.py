@@ -57,8 +57,8 @@ def firm_by_slug(slug: str) -> Firm:
         raise NotFound(str(error)) from error
 
 
-def add_member_arguments(parser: CommandParser) -> None:
-    """Declare a user's address, the firm and a role in it."""
-    parser.add_argument("email")
+def add_member_arguments(parser: CommandParser, user: str) -> None:
+    """Declare a user, described by that text, the firm and a role in it."""
+    parser.add_argument("email", help=user)
     parser.add_argument("--firm", required=True, help="slug of the firm")
     parser.add_argument("--role", required=True, choices=Role.values)

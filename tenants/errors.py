@@ -4,6 +4,7 @@ TenantError
   MissingTenant    no firm in scope where one is needed
   TenantMismatch   a row or payload of another firm than the one in scope
   UnknownFirm      no firm has this slug or id
+  AmbiguousUser    several users have the name or address that was given
   NotAFirm         where a firm is needed, something else was given
   AppendOnly       the audit log takes new entries and nothing else
   DeletionRefused  a firm or user is deleted by the operations that take its rows along
@@ -13,6 +14,8 @@ TenantError
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 class TenantError(Exception):
@@ -35,6 +38,18 @@ class TenantMismatch(TenantError):
     """The row belongs to a firm that is not in scope."""
 
     code = "tenant_mismatch"
+
+
+class AmbiguousUser(TenantError):
+    """Several users have this name, in upper and lower case, or this address."""
+
+    code = "ambiguous_user"
+
+    def __init__(self, key: str, names: Iterable[str]) -> None:
+        told = ", ".join(repr(name) for name in names)
+        super().__init__(
+            f"several users are named or reached by {key!r}: give the name of one, {told}"
+        )
 
 
 class UnknownFirm(TenantError):

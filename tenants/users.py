@@ -7,6 +7,8 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.db.models import Model, QuerySet
 
+from tenants.errors import AmbiguousUser
+
 
 def sign_in_field() -> str:
     """Return the name of the field with which users sign in."""
@@ -24,6 +26,22 @@ def find_users(name: str) -> QuerySet[Any]:
     """Return the users who sign in with this name, in any case."""
     users: QuerySet[Any] = get_user_model()._default_manager.all()
     return users.filter(**{f"{sign_in_field()}__iexact": name})
+
+
+def find_user(key: str) -> Any | None:
+    """Return the user who signs in with this name, else the one with this address; None: nobody.
+
+    Raises:
+        AmbiguousUser: it could be any of several users.
+    """
+    found = list(find_users(key))
+    if not found and (field := email_field()) is not None:
+        found = list(get_user_model()._default_manager.filter(**{f"{field}__iexact": key}))
+    # Names may differ in upper and lower case alone.
+    exact = [user for user in found if user.get_username() == key]
+    if len(exact or found) > 1:
+        raise AmbiguousUser(key, sorted(user.get_username() for user in found))
+    return next(iter(exact or found), None)
 
 
 def is_stored(row: object) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 
 from jobs.engine.enqueue import enqueue
@@ -20,7 +19,7 @@ from jobs.states import Priority, Status
 from tenants.audit import as_actor, record_operation
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tenants.users import email_field, find_users, sign_in_field
+from tenants.users import email_field, find_user, sign_in_field
 
 FIRM_JOB_TYPE = "delete_firm"
 USER_JOB_TYPE = "delete_user"
@@ -164,14 +163,13 @@ def is_exported(export_job_id: UUID) -> bool:
 
 
 def user_by_key(key: str) -> AbstractBaseUser:
-    """Return the user with this address or name.
+    """Return the user with this name or address.
 
     Raises:
         UnknownJob: there is none.
+        AmbiguousUser: there are several.
     """
-    user: AbstractBaseUser | None = find_users(key).first()
-    if user is None and (field := email_field()) is not None:
-        user = get_user_model()._default_manager.filter(**{f"{field}__iexact": key}).first()
+    user: AbstractBaseUser | None = find_user(key)
     if user is None:
         raise UnknownJob(f"no user is named {key!r}")
     return user

@@ -11,8 +11,9 @@ from django.core.management.base import CommandParser
 from interfaces.commands import JsonCommand, NotFound, Refused
 from tenants.api import keys
 from tenants.cli import add_member_arguments, firm_by_slug, operator
+from tenants.errors import AmbiguousUser
 from tenants.models import Role
-from tenants.users import find_users
+from tenants.users import find_user
 
 MAX_DAYS = 3650
 
@@ -33,7 +34,7 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare user, firm, role and lifetime."""
-        add_member_arguments(parser)
+        add_member_arguments(parser, "the user's address or name")
         parser.add_argument(
             "--expires-days",
             type=_days,
@@ -44,9 +45,15 @@ class Command(JsonCommand):
 
     def handle(self, *_: Any, email: str, firm: str, role: str, **options: Any) -> None:
         """Create the key; refuse a role above the user's own."""
-        user = find_users(email).first()
+        try:
+            user = find_user(email)
+        except AmbiguousUser as error:
+            raise Refused(str(error), code=error.code) from error
         if user is None:
-            raise NotFound(f"there is no user named {email!r}: create_user creates members")
+            raise NotFound(
+                f"there is no user {email!r}: create_user creates members, createsuperuser "
+                "platform staff"
+            )
         days = options["expires_days"]
         try:
             text, key = keys.issue(

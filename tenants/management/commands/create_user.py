@@ -27,7 +27,7 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare address, firm, role and the variable that holds the password."""
-        add_member_arguments(parser)
+        add_member_arguments(parser, "the user's address, with which a new user signs in")
         parser.add_argument(
             "--password-env",
             required=True,

@@ -64,6 +64,25 @@ def test_a_key_is_shown_once_and_stored_hashed(ann: str, firm: Firm) -> None:
     assert (row.prefix, row.role, row.expires_at) == (made["prefix"], "viewer", None)
 
 
+@pytest.mark.req("T-02")
+def test_a_user_may_be_named_by_name_or_by_address() -> None:
+    UserFactory(username="root", email="root@acme.example", is_staff=True, is_superuser=True)
+    for named in ("root", "Root@acme.example"):
+        made = command("create_api_key", named, "--firm", "system", "--role", "admin")
+        assert made["email"] == "root"
+
+
+def test_an_address_that_two_users_have_makes_no_key(firm: Firm) -> None:
+    for name in ("ann", "Ann"):
+        MembershipFactory(
+            user=UserFactory(username=name, email="ann@acme.example"), firm=firm, role=Role.ADMIN
+        )
+    with pytest.raises(CommandError, match="'Ann', 'ann'") as refused:
+        command("create_api_key", "ann@acme.example", "--firm", "acme", "--role", "viewer")
+    assert refused.value.returncode == 1
+    assert command("create_api_key", "Ann", "--firm", "acme", "--role", "viewer")["email"] == "Ann"
+
+
 @pytest.mark.req("T-05")
 def test_making_and_revoking_a_key_is_written_down(ann: str, firm: Firm) -> None:
     made = command("create_api_key", ann, "--firm", "acme", "--role", "viewer")

@@ -42,3 +42,13 @@ def test_a_deletion_is_begun_when_it_is_confirmed(
     assert (job.job_type, job.status) == (f"delete_{noun}", "pending")
     assert (entry.act, entry.door, entry.reason) == (f"{noun}.delete", "cli", "asked for it")
     assert run("delete_firm", "system", "--yes").code == 1
+
+
+def test_of_several_users_the_one_whose_name_it_is_is_deleted(run: Callable[..., Any]) -> None:
+    for name in ("ada", "Ada", "grace"):
+        UserFactory(username=name, email="both@x.example")
+    for key in ("both@x.example", "ADA"):
+        refused = run("delete_user", key, "--yes")
+        assert (refused.code, "'Ada', 'ada'" in refused.err) == (1, True)
+    done = run("delete_user", "Ada", "--yes")
+    assert (done.code, "Ada is being deleted" in done.out) == (0, True)
