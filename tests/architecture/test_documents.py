@@ -9,6 +9,7 @@ import tomllib
 import pytest
 
 from jobs import VERSION
+from mail.models import ActionStatus, ActionType
 from tests.architecture.tree import ROOT, parsed
 from tests.requirements import DOCUMENT, rendered
 
@@ -64,6 +65,17 @@ def test_every_word_of_the_glossary_stands_there_once_and_names_a_file_that_is_t
     assert len(words) > 80
     assert {word for word in words if words.count(word) > 1} == set()
     assert {file for _, file in rows if not (ROOT / file).is_file()} == set()
+
+
+@pytest.mark.req("M-15")
+def test_every_action_and_each_of_its_states_is_documented():
+    page = (ROOT / "docs" / "actions.md").read_text("utf-8")
+    named = set(
+        re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`[^|]+) \|", page, re.MULTILINE)))
+    )
+    assert named == {*ActionType.values} - {ActionType.UNDO}
+    states = page.partition("## States")[2].partition("##")[0]
+    assert {one for one in ActionStatus.values if not re.search(rf"\b{one}\b", states)} == set()
 
 
 def test_the_version_that_workers_tell_is_the_packages():
