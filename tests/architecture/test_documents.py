@@ -9,6 +9,8 @@ import tomllib
 import pytest
 
 from jobs import VERSION
+from mail.labels import LABEL_NAMES
+from mail.llm.base import Category
 from mail.models import ActionStatus, ActionType
 from tests.architecture.tree import ROOT, parsed
 from tests.requirements import DOCUMENT, rendered
@@ -76,6 +78,13 @@ def test_every_action_and_each_of_its_states_is_documented():
     assert named == {*ActionType.values} - {ActionType.UNDO}
     states = page.partition("## States")[2].partition("##")[0]
     assert {one for one in ActionStatus.values if not re.search(rf"\b{one}\b", states)} == set()
+
+
+@pytest.mark.req("M-09")
+def test_every_category_of_mail_is_documented_with_its_label():
+    page = (ROOT / "docs" / "deciding.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| `([^`]+)`[^|]*\|$", page, re.MULTILINE))
+    assert rows == {one.value: LABEL_NAMES[one.label] for one in Category}
 
 
 def test_the_version_that_workers_tell_is_the_packages():
