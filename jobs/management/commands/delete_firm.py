@@ -22,7 +22,9 @@ class Command(JsonCommand):
         parser.add_argument("slug", help="the firm's slug")
         parser.add_argument("--reason", default="deleted on the command line")
         parser.add_argument(
-            "--export", action="store_true", help="export the firm first; only for platform staff"
+            "--export",
+            action="store_true",
+            help="export the firm first; only platform staff can download the zip",
         )
         parser.add_argument(
             "--yes", action="store_true", help="confirm the deletion; it cannot be undone"

@@ -57,6 +57,13 @@ def test_the_help_asks_for_a_reason_of_a_discard_where_one_can_discard(
     assert ("required for a discard" in help_of(capsys, name, "bulk")) is is_said
 
 
+def test_the_help_says_who_gets_the_export_of_a_deleted_firm(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = help_of(capsys, "delete_firm")
+    assert "export the firm first; only platform staff can download the zip" in text
+
+
 def test_the_help_shows_what_a_payload_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(capsys, "jobs", "enqueue")
     assert """--payload JSON a JSON object such as '{"name": "Ada"}'""" in text
