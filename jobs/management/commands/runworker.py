@@ -41,8 +41,8 @@ class Command(BaseCommand):
     requires_system_checks = (Tags.models, Tags.database, Tags.caches, setting_checks.TAG)
 
     help = (
-        "Claim and run jobs until stopped by SIGTERM, SIGINT or SIGHUP; a second signal to this "
-        "process stops it at once."
+        "Claim and run jobs until stopped by SIGTERM, SIGINT or SIGHUP; a second SIGTERM or SIGINT "
+        "to this process stops it at once."
     )
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

@@ -64,6 +64,12 @@ def test_the_help_says_who_gets_the_export_of_a_deleted_firm(
     assert "export the firm first; only platform staff can download the zip" in text
 
 
+def test_the_help_names_the_signals_that_stop_a_worker_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "; a second SIGTERM or SIGINT to this process stops it" in help_of(capsys, "runworker")
+
+
 def test_the_help_shows_what_a_payload_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(capsys, "jobs", "enqueue")
     assert """--payload JSON a JSON object such as '{"name": "Ada"}'""" in text
