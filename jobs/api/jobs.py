@@ -107,9 +107,9 @@ class Jobs(QueueView):
 
     @operation(
         "Enqueue a job",
-        "The payload is checked against the schema of its type. If a live job of the firm has the "
-        "same idempotency key, that job is returned and nothing is stored. Needs the role "
-        "developer; for a firm_export, the role admin.",
+        "The payload is checked against the schema of its type. If a job of the firm has the "
+        "idempotency key already, that job is returned and nothing is stored, unless `on_conflict` "
+        "changes that job. Needs the role developer; for a firm_export, the role admin.",
         body=EnqueueBody,
         answers={
             HTTPStatus.CREATED: OpenApiResponse(EnqueuedJobSerializer, "The job."),
@@ -131,8 +131,10 @@ class Jobs(QueueView):
         "Enqueue a chain",
         "The jobs run one after the other: each is enqueued when the one before it, its parent, "
         "is completed. All are checked now. The answer is the first job; the others do not exist "
-        "yet, and `then` of the first lists them. If a live job has the first one's idempotency "
-        "key, that job is returned and nothing is stored. Needs the role developer.",
+        "yet, and `then` of the first lists them. If a job of the firm has the first one's "
+        "idempotency key already, that job is returned and nothing is stored, unless `on_conflict` "
+        "of the first changes that job. Needs the role developer; for a firm_export, the role "
+        "admin.",
         body=ChainBody,
         answers={
             HTTPStatus.CREATED: OpenApiResponse(EnqueuedJobSerializer, "The first job."),
