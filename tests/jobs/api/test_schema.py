@@ -59,14 +59,14 @@ def test_every_operation_is_described() -> None:
         assert operation["security"] == [{"apiKey": []}, {"cookieAuth": []}], path
 
 
-@pytest.mark.parametrize("path", ["jobs/", "jobs/chain/"])
-def test_enqueueing_says_what_a_taken_key_does_and_who_may_export_the_firm(path: str) -> None:
+def test_enqueueing_says_what_a_taken_key_does_and_who_may_export_the_firm() -> None:
     said = {(path, method): operation["description"] for path, method, operation in operations()}
-    description = said[f"/api/v1/jobs/admin/{path}", "post"]
-    # A key may stay taken when its job is over: once_only, unique_for.
-    assert "live job" not in description
-    assert "unless `on_conflict`" in description
-    assert description.endswith("Needs the role developer; for a firm_export, the role admin.")
+    for path in ("jobs/", "jobs/chain/"):
+        description = said[f"/api/v1/jobs/admin/{path}", "post"]
+        # A key may stay taken when its job is over: once_only, unique_for.
+        assert "live job" not in description
+        assert "unless `on_conflict`" in description
+        assert description.endswith("Needs the role developer; for a firm_export, the role admin.")
 
 
 def test_every_refusal_is_described_as_a_problem() -> None:
