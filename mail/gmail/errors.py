@@ -35,7 +35,9 @@ from googleapiclient.errors import HttpError
 _USAGE_REASONS = frozenset(
     {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"}
 )
-INVALID_GRANT = "invalid_grant"
+# Google refuses every refresh with these until a person has acted; the last is Advanced Protection's.
+# Source: https://developers.google.com/identity/protocols/oauth2#expiration
+_GRANT_REASONS = frozenset({"invalid_grant", "admin_policy_enforced", "policy_enforced"})
 UNANSWERED = "TimeoutError"
 """The reason of a GmailUnavailable when Gmail did not answer in time."""
 UNREADABLE = "unreadable_answer"
@@ -88,7 +90,7 @@ class GmailAuthExpired(GmailError):
 
 
 class GmailNeedsReauth(GmailAuthExpired):
-    """Google has withdrawn the account's permission; connect the account again."""
+    """Google no longer honours the account's permission; connect the account again."""
 
     code = "gmail_needs_reauth"
 
@@ -180,7 +182,7 @@ def translate(error: Exception, *, now: datetime | None = None) -> GmailError:
 def refused_grant(reason: str) -> GmailError:
     """Return the error for the token endpoint's refusal, by its OAuth error code."""
     kind = GmailMisconfigured if reason in _CLIENT_REASONS else GmailAuthExpired
-    return (GmailNeedsReauth if reason == INVALID_GRANT else kind)(reason=reason)
+    return (GmailNeedsReauth if reason in _GRANT_REASONS else kind)(reason=reason)
 
 
 def _from_answer(error: HttpError, now: datetime) -> GmailError:
@@ -244,8 +246,17 @@ def _until_pacific_midnight(now: datetime) -> float:
 
 def oauth_code(error: RefreshError) -> str:
     """Return the OAuth error code, such as invalid_grant; empty if the answer has none."""
-    for argument in error.args:
-        code = argument.get("error", "") if isinstance(argument, dict) else ""
-        if _REASON.fullmatch(str(code)):
-            return str(code)
-    return ""
+    return next(filter(None, map(_code_in, error.args)), "")
+
+
+def answered_code(content: bytes) -> str:
+    """Return the OAuth error code in an answer of the token endpoint; empty if there is none."""
+    try:
+        return _code_in(json.loads(content))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _code_in(answer: object) -> str:
+    code = answer.get("error", "") if isinstance(answer, dict) else ""
+    return str(code) if _REASON.fullmatch(str(code)) else ""

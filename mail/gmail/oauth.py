@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import google_auth_httplib2
@@ -19,6 +19,7 @@ from mail.gmail.errors import (
     TRANSLATED,
     UNREADABLE,
     GmailUnavailable,
+    answered_code,
     oauth_code,
     refused_grant,
     translate,
@@ -114,17 +115,20 @@ def refresh(client: OAuthClient, refresh_token: str) -> tuple[AccessToken, str]:
         client_secret=client.client_secret,
     )
     with _translated():
-        request = google_auth_httplib2.Request(httplib2.Http(timeout=TIMEOUT_SECONDS))
+        endpoint = _TokenEndpoint()
         try:
-            credentials.refresh(request)  # type: ignore[no-untyped-call]  # as above
+            credentials.refresh(endpoint)  # type: ignore[no-untyped-call]  # as above
         except TypeError:
             # The library takes every answer with status 200 for a JSON object.
             raise GmailUnavailable(reason=UNREADABLE) from None
         except RefreshError as error:
-            # A page in place of Google's answer must not count as a refusal.
-            if error.retryable or oauth_code(error):
+            if error.retryable:
                 raise
-            raise GmailUnavailable(reason=UNREADABLE) from None
+            code = oauth_code(error) or endpoint.refusal
+            # A page in place of Google's answer must not count as a refusal.
+            if not code:
+                raise GmailUnavailable(reason=UNREADABLE) from None
+            raise refused_grant(code) from None
     expiry = credentials.expiry
     expires_at = None if expiry is None else expiry.replace(tzinfo=UTC)
     access = AccessToken(str(credentials.token), expires_at)
@@ -174,6 +178,23 @@ def _flow(
         redirect_uri=redirect_uri,
         code_verifier=code_verifier or None,
     )
+
+
+class _TokenEndpoint:
+    """Sends the library's requests, and keeps the error code of the last answer.
+
+    Where a Workspace requires a new sign-in after some hours (`invalid_rapt`), the library's error
+    has nothing of Google's answer. Source: https://support.google.com/a/answer/9368756
+    """
+
+    def __init__(self) -> None:
+        self._send = google_auth_httplib2.Request(httplib2.Http(timeout=TIMEOUT_SECONDS))
+        self.refusal = ""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        response = self._send(*args, **kwargs)
+        self.refusal = answered_code(response.data)
+        return response
 
 
 @contextmanager

@@ -26,6 +26,8 @@ from mail.gmail.simulator.store import Store
 AUTH_PATH, TOKEN_PATH, REVOKE_PATH = "/o/oauth2/v2/auth", "/token", "/revoke"
 ACCESS_SECONDS = 3600
 _CODE_SECONDS = 600
+# How a Workspace's policy asks for a new sign-in.
+_SUBTYPES = ("invalid_rapt", "rapt_required")
 _NEEDED = ("client_id", "redirect_uri", "response_type", "scope")
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Gmail simulator: consent</title>
@@ -48,11 +50,19 @@ Form = Mapping[str, str]
 class OAuthError(Exception):
     """A refusal of the token endpoint."""
 
-    def __init__(self, code: str, description: str, status: int = HTTPStatus.BAD_REQUEST) -> None:
+    def __init__(
+        self,
+        code: str,
+        description: str,
+        status: int = HTTPStatus.BAD_REQUEST,
+        *,
+        subtype: str = "",
+    ) -> None:
         super().__init__(description)
         self.code = code
         self.description = description
         self.status = status
+        self.subtype = subtype
 
 
 def answer_oauth(store: Store, request: Request) -> Answer | None:
@@ -69,6 +79,8 @@ def answer_oauth(store: Store, request: Request) -> Answer | None:
             return _json(_revoke(store, form.get("token") or query.get("token", "")))
     except OAuthError as error:
         body = {"error": error.code, "error_description": error.description}
+        if error.subtype:
+            body["error_subtype"] = error.subtype
         return _json(body, error.status)
     return None
 
@@ -210,6 +222,9 @@ def _meet_fault(store: Store, address: str, method: str) -> None:
     fault = faults.take(store, address, method)
     if fault is not None:
         error: ApiError = fault.error()
+        if error.reason in _SUBTYPES:
+            description = f"reauth related error ({error.reason})"
+            raise OAuthError("invalid_grant", description, error.status, subtype=error.reason)
         raise OAuthError(error.reason, error.message, error.status)
 
 

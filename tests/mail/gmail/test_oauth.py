@@ -141,7 +141,11 @@ def test_a_withdrawn_grant_opens_nothing_and_is_not_refreshed(client, server):
         (Fault(401, "invalid_client"), errors.GmailMisconfigured),
         (Fault(400, "unauthorized_client"), errors.GmailMisconfigured),
         (Fault(400, "invalid_grant"), errors.GmailNeedsReauth),
-        (Fault(400, "admin_policy_enforced"), errors.GmailAuthExpired),
+        (Fault(400, "invalid_rapt"), errors.GmailNeedsReauth),
+        (Fault(400, "rapt_required"), errors.GmailNeedsReauth),
+        (Fault(400, "admin_policy_enforced"), errors.GmailNeedsReauth),
+        (Fault(400, "policy_enforced"), errors.GmailNeedsReauth),
+        (Fault(400, "invalid_scope"), errors.GmailAuthExpired),
     ],
 )
 def test_refusals_of_the_token_endpoint_are_told_apart(client, simulator, fault, expected):

@@ -159,6 +159,25 @@ def test_a_withdrawn_permission_holds_the_jobs_and_notifies_once(
     assert {job.status for job in jobs(live=False)} == {"completed"}
 
 
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [("invalid_rapt", "invalid_grant"), ("admin_policy_enforced", "admin_policy_enforced")],
+)
+def test_a_policy_of_the_workspace_holds_the_jobs_until_a_person_acts(
+    connected: Mailbox, firm_admin: str, refusal: str, told: str
+) -> None:
+    sync_now(connected)
+    connected.simulator.expire_access_tokens(connected.account.address)
+    connected.simulator.order_fault(Fault(400, refusal), method="oauth.token", times=10)
+    assert isinstance(work_off(), Snoozed)
+    assert connected.reload().connection == Connection.NEEDS_REAUTH
+    assert told in connected.account.last_error
+    drain()
+    assert [message.to for message in mail.outbox] == [[firm_admin]]
+    (job,) = jobs("sync")
+    assert (job.attempts, job.status) == (0, "pending")
+
+
 def test_a_late_refusal_of_an_old_grant_does_not_undo_a_new_one(connected: Mailbox) -> None:
     source = StoredToken(connected.account)
     old = source._load()
