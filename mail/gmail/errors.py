@@ -10,6 +10,7 @@
       GmailHistoryExpired   404 on history.list: synchronise from the start
       GmailConflict         409: it exists already, or somebody else was faster
       GmailRateLimited      429, and 403 for usage limits
+        GmailSendingLimited 429 for the mail that the account may send in a day
       GmailUnavailable      5xx, network, timeouts, answers not of Gmail: try later
 
 No message text and no credential appears in an error: of Gmail's answer only the machine-readable
@@ -49,6 +50,9 @@ _CLIENT_REASONS = frozenset(
 )
 _REASON = re.compile(r"[A-Za-z_]{1,60}")
 _RETRY_AFTER_TEXT = re.compile(r"[Rr]etry after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?Z")
+# What Gmail adds where the limit is that of sending alone.
+# Source: https://developers.google.com/gmail/api/guides/handle-errors
+_SENDING = "(mail sending)"
 # Google resets daily limits at midnight Pacific time, which in summer is an hour before this.
 _PACIFIC = timezone(timedelta(hours=-8))
 # Google may ask for a long wait, but a longer one than this comes from a misread date.
@@ -131,6 +135,12 @@ class GmailRateLimited(GmailError):
     code = "gmail_rate_limited"
 
 
+class GmailSendingLimited(GmailRateLimited):
+    """The account has sent as much as Gmail allows for now; everything else still works."""
+
+    code = "gmail_sending_limited"
+
+
 class GmailUnavailable(GmailError):
     """Gmail could not be reached or did not answer properly; a write may have taken effect."""
 
@@ -195,6 +205,8 @@ def _from_answer(error: HttpError, now: datetime) -> GmailError:
     message, reason = told or ("", "")
     if status == HTTPStatus.FORBIDDEN and reason in _USAGE_REASONS:
         kind = GmailRateLimited
+    if kind is GmailRateLimited and _SENDING in message.lower():
+        kind = GmailSendingLimited
     if status == HTTPStatus.BAD_REQUEST and reason == "failedPrecondition":
         kind = GmailUnavailable
     retry_after = _retry_after(error.resp, message, now)

@@ -22,12 +22,14 @@ from mail.gmail.errors import (
     GmailNeedsReauth,
     GmailNotFound,
     GmailRateLimited,
+    GmailSendingLimited,
 )
 from mail.llm.client import ModelError, ModelUnavailable
 from mail.models import MailAccount
 from mail.services.deciding.budget import BudgetSpent, ModelPaused, seconds_to_next_day
 from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.connection import (
+    LEAST_HOLD_SECONDS,
     hold_account,
     mailbox_limit_key,
     note_error,
@@ -45,6 +47,8 @@ REFRESH_SECONDS = 10
 # How long a job waits whose credentials were just refused. After that, the mailbox's pause holds
 # the job back until somebody connects the mailbox again; a longer wait would outlast that.
 REFUSED_SECONDS = 5
+# How long a message waits if its mailbox has sent too many, and Gmail does not say for how long.
+SENDING_LIMIT_SECONDS = 900
 
 _FINAL = (GmailBadRequest, GmailForbidden, GmailNotFound)
 _ABOUT_THE_ACCOUNT = (GmailAuthExpired, GmailForbidden)
@@ -112,6 +116,12 @@ def _kept_errors(account: MailAccount) -> Iterator[None]:
     """Turn Gmail's errors into the queue's; store in the account what concerns all of its jobs."""
     try:
         yield
+    except GmailSendingLimited as error:
+        # The mailbox is not held: its mail is read and labelled all the same.
+        with firm_scope(account.firm_id):
+            note_error(account, error)
+        asked = SENDING_LIMIT_SECONDS if error.retry_after is None else error.retry_after
+        raise Snooze(str(error), seconds=max(asked, LEAST_HOLD_SECONDS)) from error
     except (GmailRateLimited, GmailMisconfigured) as error:
         raise Snooze(str(error), seconds=hold_account(account, error)) from error
     except GmailNeedsReauth as error:

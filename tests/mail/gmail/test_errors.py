@@ -183,6 +183,16 @@ def test_a_wait_is_a_wait_whoever_asks_for_it():
     assert error.retry_after == 7
 
 
+def test_a_limit_of_sending_is_told_from_one_of_all_requests():
+    now = datetime(2026, 5, 4, 12, tzinfo=UTC)
+    told = "User-rate limit exceeded.  Retry after 2026-05-04T15:00:00.123Z (Mail sending)"
+
+    error = translate(_http_error(429, "rateLimitExceeded", told), now=now)
+
+    assert type(error) is errors.GmailSendingLimited
+    assert error.retry_after == 3 * 3600
+
+
 def test_errors_carry_neither_gmails_words_nor_the_address():
     original = _http_error(404, "notFound", "No such mail: dear Bob, my password is x")
     original.uri = "https://gmail.googleapis.com/messages/1?access_token=abc"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import email.policy
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from mail.models import (
 from mail.services.actions.actions import request_action
 from mail.services.actions.sweep import sweep_actions
 from mail.services.mailboxes.modes import suggest_only
+from mail.services.queueing import request_sync
 from mail.services.sending import outbound as outbound_services
 from mail.services.sending import send
 from mail.services.sending.database_identity import database_identity
@@ -36,6 +38,7 @@ from mail.services.sending.outbound_operations import cancel_outbound, send_agai
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import FixedClassifier, Mailbox, drain, jobs, letter, only, stored
 from tests.mail.send_kit import answer, at_once, attempts, current, drafts, forward, sent
+from tests.queue_kit import later
 
 REFUSED = Fault(status=403, reason="domainPolicy")
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
@@ -128,6 +131,27 @@ def test_what_gmail_refused_for_now_is_tried_again(box: Mailbox, method: str, st
     outbound = answer(box, received(box))
     box.simulator.order_fault(Fault(status=status), method=method, times=2)
     attempts(outbound)
+    assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
+
+
+def test_a_mailbox_that_may_send_no_more_today_is_read_and_labelled(box: Mailbox) -> None:
+    outbound = answer(box, received(box))
+    told = f"{datetime.now(UTC) + timedelta(hours=3):%Y-%m-%dT%H:%M:%S}.000Z (Mail sending)"
+    limit = Fault(429, message=f"User-rate limit exceeded.  Retry after {told}")
+    box.simulator.order_fault(limit, method="drafts.send")
+    drain()
+    (job,) = jobs("outbound.send")
+    assert (job.attempts, current(outbound).status, sent(box)) == (0, "sending", [])
+    assert job.scheduled_at > datetime.now(UTC) + timedelta(hours=2)
+
+    arrived = box.receive(letter("Dovolená", message_id="<two@customer.example>"))
+    with firm_scope(box.firm):
+        request_sync(box.account)
+    drain()
+    assert box.message(arrived).subject == "Dovolená"
+
+    with later(seconds=4 * 3600):
+        drain()
     assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
 
 
