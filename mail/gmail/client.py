@@ -39,7 +39,7 @@ from mail.gmail.upload import add_metadata
 # Google recommends at most 50 requests in a batch, and accepts 100.
 MAX_BATCH = 50
 # What Gmail answers with nothing but its status.
-_WITHOUT_CONTENT = (".delete", ".batchModify")
+_WITHOUT_CONTENT = (".delete", ".batchModify", ".stop")
 _ME = "me"
 
 
@@ -139,6 +139,7 @@ class GmailClient:
         Raises:
             GmailForbidden: Gmail may not publish to the topic.
             GmailBadRequest: there is no such topic, or no such label.
+            GmailConflict: it publishes them to another topic of the same project; stop that first.
         """
         body = {
             "topicName": topic,
@@ -146,6 +147,10 @@ class GmailClient:
             "labelFilterBehavior": "INCLUDE",
         }
         return cast("Watch", self._execute(self._resources.users.watch(userId=_ME, body=body)))
+
+    def stop_watch(self) -> None:
+        """Have Gmail publish the mailbox's changes no more, to whatever topic."""
+        self._execute(self._resources.users.stop(userId=_ME))
 
     def list_send_as(self) -> list[SendAs]:
         """Return the addresses the mailbox's owner can write from."""

@@ -8,7 +8,7 @@
       GmailForbidden        403: policy or missing permission
       GmailNotFound         404, 410
       GmailHistoryExpired   404 on history.list: synchronise from the start
-      GmailConflict         409: it exists already, or somebody else was faster
+      GmailConflict         409: it exists already, or somebody else was faster; a second watch, too
       GmailRateLimited      429, and 403 for usage limits
         GmailSendingLimited 429 for the mail that the account may send in a day
       GmailUnavailable      5xx, network, timeouts, answers not of Gmail: try later
@@ -53,6 +53,8 @@ _RETRY_AFTER_TEXT = re.compile(r"[Rr]etry after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)
 # What Gmail adds where the limit is that of sending alone.
 # Source: https://developers.google.com/gmail/api/guides/handle-errors
 _SENDING = "(mail sending)"
+# Gmail answers so, with 400, while the mailbox's changes are published to another topic.
+_WATCHED_ALREADY = "only one user push notification client"
 # Google resets daily limits at midnight Pacific time, which in summer is an hour before this.
 _PACIFIC = timezone(timedelta(hours=-8))
 # Google may ask for a long wait, but a longer one than this comes from a misread date.
@@ -207,7 +209,9 @@ def _from_answer(error: HttpError, now: datetime) -> GmailError:
         kind = GmailRateLimited
     if kind is GmailRateLimited and _SENDING in message.lower():
         kind = GmailSendingLimited
-    if status == HTTPStatus.BAD_REQUEST and reason == "failedPrecondition":
+    if status == HTTPStatus.BAD_REQUEST and _WATCHED_ALREADY in message.lower():
+        kind = GmailConflict
+    elif status == HTTPStatus.BAD_REQUEST and reason == "failedPrecondition":
         kind = GmailUnavailable
     retry_after = _retry_after(error.resp, message, now)
     if retry_after is None and reason == "dailyLimitExceeded":

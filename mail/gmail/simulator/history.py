@@ -91,12 +91,26 @@ def _watch(mailbox: Mailbox, call: Call) -> Json:
     if not call.body.get("topicName"):
         raise invalid_argument("Invalid topicName does not match projects/*/topics/*")
     require_known(mailbox, call.body.get("labelIds", []))
+    _refuse_second_watch(mailbox, call.body["topicName"])
     expiration = str(int((time.time() + _WATCH_SECONDS) * 1000))
     mailbox.connection.execute(
         "UPDATE mailbox SET watch = ? WHERE pk = ?",
         (json.dumps(call.body | {"expiration": expiration}), mailbox.pk),
     )
     return {"historyId": str(mailbox.history_id), "expiration": expiration}
+
+
+def _refuse_second_watch(mailbox: Mailbox, topic: str) -> None:
+    """Refuse a watch for another topic while there is one, as Gmail does within a project."""
+    row = mailbox.connection.execute(
+        "SELECT watch FROM mailbox WHERE pk = ?", (mailbox.pk,)
+    ).fetchone()
+    watch = json.loads(row["watch"] or "{}")
+    if watch and watch["topicName"] != topic and int(watch["expiration"]) > time.time() * 1000:
+        raise invalid_argument(
+            "Only one user push notification client allowed per developer"
+            " (call /stop then try again)"
+        )
 
 
 def _stop(mailbox: Mailbox, _call: Call) -> None:

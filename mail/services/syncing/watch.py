@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,8 +12,9 @@ from django.utils import timezone
 
 from mail.conf import pubsub_topic
 from mail.errors import WrongState
+from mail.gmail.answers import Watch
 from mail.gmail.client import GmailClient
-from mail.gmail.errors import REFRESH_IN_PROGRESS, GmailError
+from mail.gmail.errors import REFRESH_IN_PROGRESS, GmailConflict, GmailError
 from mail.labels import LABEL_NAMES, PAUSE_LABEL, LabelKey
 from mail.models import MAX_ERROR_LENGTH, Connection, EventType, MailAccount, PushReceipt
 from mail.services.mailboxes.accounts import in_firm_scope
@@ -50,7 +52,7 @@ def renew_watch(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
         # Refreshed first, because Gmail refuses a watch that names a deleted label.
         refresh_labels(account, gmail)
         own = (known_label_id(account, label) for label in WATCHED_OWN_LABELS)
-        answer = gmail.watch(topic, [*WATCHED_LABELS, *(label for label in own if label)])
+        answer = _watch(gmail, topic, [*WATCHED_LABELS, *(label for label in own if label)])
     except GmailError as error:
         # Another job is refreshing the token, so this is no failure: the job is retried soon.
         if error.reason != REFRESH_IN_PROGRESS:
@@ -63,6 +65,15 @@ def renew_watch(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
         )
         forget_old_receipts(account)
     return {"expires_at": expires_at.isoformat()}
+
+
+def _watch(gmail: GmailClient, topic: str, label_ids: Sequence[str]) -> Watch:
+    try:
+        return gmail.watch(topic, label_ids)
+    except GmailConflict:
+        # The topic in the settings was changed: Gmail has one watch for each mailbox and project.
+        gmail.stop_watch()
+        return gmail.watch(topic, label_ids)
 
 
 def _note_failure(account: MailAccount, error: GmailError) -> None:

@@ -193,6 +193,16 @@ def test_a_limit_of_sending_is_told_from_one_of_all_requests():
     assert error.retry_after == 3 * 3600
 
 
+def test_a_second_watch_is_a_conflict():
+    told = (
+        "Only one user push notification client allowed per developer (call /stop then try again)"
+    )
+
+    error = translate(_http_error(400, "invalidArgument", told))
+
+    assert type(error) is errors.GmailConflict
+
+
 def test_errors_carry_neither_gmails_words_nor_the_address():
     original = _http_error(404, "notFound", "No such mail: dear Bob, my password is x")
     original.uri = "https://gmail.googleapis.com/messages/1?access_token=abc"

@@ -91,6 +91,21 @@ def test_a_label_that_somebody_deleted_is_no_longer_watched(
     assert "expires_at" in renew_watch(mailbox.account, mailbox.gmail)
 
 
+def test_a_watch_moves_to_the_topic_that_the_settings_name_by_now(
+    mailbox: Mailbox, pusher: Pusher, settings: Settings
+) -> None:
+    renew_watch(mailbox.account, mailbox.gmail)
+    settings.GMAIL_PUBSUB_TOPIC = "projects/acme/topics/other"
+    ask(mailbox)
+    assert [type(outcome) for outcome in drain()] == [Completed]
+    for topic in (TOPIC, settings.GMAIL_PUBSUB_TOPIC):
+        mailbox.simulator.subscribe(topic, "", audience=AUDIENCE, service_account=SERVICE_ACCOUNT)
+    published(mailbox)
+    mailbox.receive()
+    assert published(mailbox) == 1
+    assert mailbox.reload().watch_error == ""
+
+
 def test_without_a_topic_nothing_is_watched(
     mailbox: Mailbox, pusher: Pusher, settings: Settings
 ) -> None:
