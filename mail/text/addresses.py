@@ -7,6 +7,7 @@ nested comments; senders are free to write both.
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Final
 
 from mail.text.encoded_words import decode_header, recover_bytes
@@ -67,28 +68,40 @@ def _written(one: Address) -> str:
 
 
 def _split(value: str) -> list[tuple[str, str]]:
-    """Split an address list at its commas into pairs of (text, comment); drop names of groups."""
+    """Split an address list at its commas into pairs of (text, comment); drop names of groups.
+
+    A bracket that is never closed, as in `Ann (Sales <ann@…>`, is a character like others; otherwise
+    all addresses behind it would be lost.
+    """
+    pieces, unclosed = _read_list(value, frozenset())
+    if unclosed:
+        pieces, _ = _read_list(value, unclosed)
+    return pieces
+
+
+def _read_list(value: str, ordinary: Container[int]) -> tuple[list[tuple[str, str]], set[int]]:
+    """Return the pieces, and where the brackets are that are never closed."""
     pieces: list[tuple[str, str]] = []
     text: list[str] = []
     comment: list[str] = []
     quoted = escaped = angle = has_at = False
-    depth = 0
-    for char in value:
-        target = comment if depth else text
+    opened: list[int] = []
+    for at, char in enumerate(value):
+        target = comment if opened else text
         if escaped or (quoted and char not in '"\\'):
             escaped = False
             target.append(char)
         elif char == "\\":
             escaped = True
             target.append(char)
-        elif char == '"' and not depth:
+        elif char == '"' and not opened:
             quoted = not quoted
             target.append(char)
-        elif char == "(":
-            depth += 1
-        elif char == ")" and depth:
-            depth -= 1
-        elif depth:
+        elif char == "(" and at not in ordinary:
+            opened.append(at)
+        elif char == ")" and opened:
+            opened.pop()
+        elif opened:
             target.append(char)
         elif char in ",;" and not angle:
             pieces.append(("".join(text).strip(), "".join(comment).strip()))
@@ -100,7 +113,7 @@ def _split(value: str) -> list[tuple[str, str]]:
             angle = char == "<" or (angle and char != ">")
             target.append(char)
     pieces.append(("".join(text).strip(), "".join(comment).strip()))
-    return pieces
+    return pieces, set(opened)
 
 
 def _name_and_address(piece: str) -> tuple[str, str]:

@@ -30,7 +30,12 @@ pytestmark = pytest.mark.req("M-06")
         ('"never closed <q@x.example>', [('"never closed', "q@x.example")]),
         ("Nov\udcc3\udca1k <n@x.example>", [("Novák", "n@x.example")]),
         ("no address at all", []),
-        ("((((" * 20_000 + " a@x.example", []),
+        ("Jane (Sales <j@x.example>", [("Jane (Sales", "j@x.example")]),
+        (
+            "a@x.example (A), Bee (old <b@x.example>, Cee (C) <c@x.example>",
+            [("A", "a@x.example"), ("Bee (old", "b@x.example"), ("Cee", "c@x.example")],
+        ),
+        ("((((" * 20_000 + " a@x.example", [("", "a@x.example")]),
     ],
 )
 def test_address_lists(value, expected):
