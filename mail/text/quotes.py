@@ -18,6 +18,8 @@ _WROTE_ENDS: Final = (
 _MIDDLE_VERBS: Final = (" schrieb ", " schreef ", " skrev ")
 """How the line before a quote starts and ends: a date in between, and who wrote."""
 
+_WRITER: Final = re.compile(r"[<(][^<>()\s]{1,320}@[^<>()\s]{1,320}[>)]")
+_COLONS: Final = (":", "\uff1a")
 _DIVIDER: Final = re.compile(
     r"[-_=]{2,}\s{0,4}(?:original message|original-nachricht|ursprüngliche nachricht|"
     r"původní zpráva|původní e-mail|pôvodná správa|message d'origine|message original|"
@@ -25,11 +27,12 @@ _DIVIDER: Final = re.compile(
     r"wiadomość oryginalna|originalnachricht|reply message|forwarded message|přeposlaná zpráva|"
     r"weitergeleitete nachricht|message transféré|mensaje reenviado)\s{0,4}[-_=]{2,}\Z"
 )
-_FROM: Final = ("from", "von", "od", "de", "da", "van", "от")
+_FROM: Final = ("from", "von", "od", "de", "da", "van", "от", "från", "fra")
 _SENT: Final = (
     "sent", "date", "gesendet", "datum", "odesláno", "odoslané", "envoyé", "enviado", "fecha", "data",
     "inviato", "verzonden", "wysłano", "to", "an", "komu", "à", "para", "subject", "betreff",
     "předmět", "predmet", "objet", "asunto", "oggetto", "отправлено", "дата", "кому", "тема",
+    "assunto", "aan", "onderwerp", "do", "temat", "skickat", "till", "ämne", "sendt", "dato", "til", "emne",
 )  # fmt: skip
 _QUOTE_MARK: Final = re.compile(r"(?:[^\W\d_]{1,2})?>")
 """What starts a quoted line; some programs put the initials of who wrote it before the mark."""
@@ -107,14 +110,24 @@ def _introduction_lines(marks: list[str], number: int, end: int) -> int:
     first = marks[number]
     if first.endswith(_WROTE_ENDS) and "@" in first:
         return 1
-    if not first.startswith(_WROTE_STARTS):
-        return 0
+    is_known = first.startswith(_WROTE_STARTS)
     for count, last in enumerate(marks[number : min(number + _INTRODUCTION_LINES, end)], start=1):
         if not last:
             return 0
-        if last.endswith(_WROTE_ENDS) or _wrote_in_the_middle(first, last):
+        if not last.endswith(_COLONS):
+            continue
+        # Programs wrap the line, also between the two words of "a écrit".
+        whole = " ".join(marks[number : number + count])
+        if is_known and (whole.endswith(_WROTE_ENDS) or _wrote_in_the_middle(first, last)):
+            return count
+        if _names_date_and_writer(first, whole) and _quote_follows(marks, number + count):
             return count
     return 0
+
+
+def _names_date_and_writer(first: str, whole: str) -> bool:
+    """Tell, in any language, whether a line before a quote may say who wrote it and when."""
+    return _WRITER.search(whole) is not None and any(char.isdigit() for char in first)
 
 
 def _wrote_in_the_middle(first: str, last: str) -> bool:

@@ -36,6 +36,17 @@ pytestmark = pytest.mark.req("M-06", "M-09")
         "\n".join(["От: Анна", "Отправлено: понедельник", "Кому: Боб", "Тема: x", "", "old"]),
         "On Mon, 2 Nov 2026 at 10:00, Ann Brown wrote:\nAB> old\nAB> older",
         "> old",
+        "Le lun. 2 nov. 2026 à 10:00, Anne Longue-Nomdefamille <a@x.example> a\nécrit :\n\n> old",
+        "Il giorno lun 2 nov 2026 alle ore 10:00 Anna <a@x.example> ha\nscritto:\n\n> old",
+        "man. 2. nov. 2026 kl. 10:00 skrev Anna Ny <a@x.example>:\n\n> old",
+        "пн, 2 нояб. 2026 в 10:00, Анна <a@x.example>:\n\n> old",
+        "пн, 2 нояб. 2026 в 10:00, Анна Длинная-Фамилия\n<a@x.example>:\n\n> old",
+        "Anna <a@x.example> ezt írta (időpont: 2026. nov. 2., H, 10:00):\n\n> old",
+        "Anna <a@x.example> 于2026年11月2日周一 10:00写道\uff1a\n\n> old",
+        "Van: Anna\nVerzonden: maandag\nAan: Bob\nOnderwerp: x\n\nold",
+        "Od: Anna\nWysłano: poniedziałek\nDo: Bob\nTemat: x\n\nold",
+        "Från: Anna\nSkickat: måndag\nTill: Bob\nÄmne: x\n\nold",
+        "Fra: Anna\nSendt: mandag\nTil: Bob\nEmne: x\n\nold",
     ],
 )
 def test_history_is_cut_off(history):
@@ -59,12 +70,19 @@ def test_answers_between_quoted_lines_all_count():
     assert split.quoted == "On Monday Ann wrote:\n> one?\n> two?"
 
 
+def test_an_answer_that_names_an_address_before_a_quoted_line_counts():
+    split = split_reply("> one?\nSend these 2 to ann@x.example:\n> two?\nNo.")
+    assert split.reply == "Send these 2 to ann@x.example:\nNo."
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "On Monday we can start.\nAll the rest is said.",
         "From: here to there it is far.\nWe walk.",
         "And here is -- not a signature -- more.",
+        "On 2 November write to these, please:\nann@x.example",
+        "Please write to these 2 by Monday, ann@x.example too:\nfirst Bob, then Ann",
         "First.\n--\nSecond.\n--\nThird.",
     ],
 )
