@@ -1,4 +1,7 @@
-"""Gmail's batch endpoint: up to 100 requests in one, each answered as if it had come alone."""
+"""Gmail's batch endpoint: up to 100 requests in one, each answered as if it had come alone.
+
+They come at the same time, so that of many some are refused, as Gmail does.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,11 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from mail.gmail.simulator.answer import Answer, Request
-from mail.gmail.simulator.api_error import invalid_argument
+from mail.gmail.simulator.api_error import ApiError, invalid_argument
 
 MAX_PARTS = 100
+# Beyond this number Gmail refuses parts now and then, the simulator always.
+MAX_AT_ONCE = 25
 
 
 def is_batch(request: Request) -> bool:
@@ -37,9 +42,17 @@ def answer_batch(request: Request, answer: Callable[[Request], Answer]) -> Answe
         raise invalid_argument(f"The batch request exceeds the limit of {MAX_PARTS} parts")
     boundary = f"batch_{uuid4().hex}"
     head = f"--{boundary}\r\n".encode()
-    answers = b"".join(head + _answer_part(part, answer) + b"\r\n" for part in parts)
+    answers = b"".join(
+        head + _answer_part(part, answer if number < MAX_AT_ONCE else _refuse) + b"\r\n"
+        for number, part in enumerate(parts)
+    )
     body = answers + f"--{boundary}--\r\n".encode()
     return Answer(HTTPStatus.OK, body, {"content-type": f'multipart/mixed; boundary="{boundary}"'})
+
+
+def _refuse(_: Request) -> Answer:
+    error = ApiError(429, "rateLimitExceeded", "Too many concurrent requests for user")
+    return Answer(error.status, error.body(), error.headers)
 
 
 def _answer_part(part: object, answer: Callable[[Request], Answer]) -> bytes:

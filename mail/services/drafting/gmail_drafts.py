@@ -33,6 +33,8 @@ MARKER: Final = "✂️"
 # The variation selector is optional, because some programs drop it.
 _MARKER: Final = re.compile("✂\ufe0f?")
 MAX_DRAFT_CHARS: Final = 100_000
+# How many of the newest drafts are read to find one outside its thread.
+MOST_OUTSIDE: Final = 50
 NO_INSTRUCTION: Final = "(no specific instruction provided)"
 _TAG: Final = re.compile(r"(<[^>]*>)")
 # These tags begin and end a line; other tags stand between words.
@@ -161,9 +163,12 @@ def drafts_outside(account: MailAccount, gmail: GmailClient, rfc822_id: str) -> 
     with firm_scope(account.firm_id):
         ready = Draft.objects.filter(account=account, status=DraftStatus.READY)
         known = set(ready.values_list("gmail_draft_id", flat=True))
-    newest = [one for one in listed if one["id"] not in known][:MAX_BATCH]
+    newest = [one for one in listed if one["id"] not in known][:MOST_OUTSIDE]
     draft_ids = {one["message"]["id"]: one["id"] for one in newest}
-    answers = gmail.get_messages(list(draft_ids), "metadata") if draft_ids else {}
+    ids = list(draft_ids)
+    answers: dict[str, GmailMessage | GmailError] = {}
+    for start in range(0, len(ids), MAX_BATCH):
+        answers |= gmail.get_messages(ids[start : start + MAX_BATCH], "metadata")
     found = (
         read_draft(gmail, draft_ids[message_id])
         for message_id, answer in answers.items()

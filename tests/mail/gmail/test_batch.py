@@ -58,8 +58,15 @@ def test_a_lost_answer_is_lost_for_the_whole_batch(client, simulator, ids):
         client.get_messages(ids)
 
 
+def test_a_batch_of_the_largest_size_is_answered_whole(client, simulator):
+    raws = [letter(f"Fees {number}") for number in range(MAX_BATCH)]
+    ids = [simulator.import_message(ADDRESS, raw).gmail_message_id for raw in raws]
+
+    assert [found["id"] for found in client.get_messages(ids).values()] == ids
+
+
 def test_a_batch_has_a_largest_size(client, simulator):
-    with pytest.raises(ValueError, match="50"):
+    with pytest.raises(ValueError, match=str(MAX_BATCH)):
         client.get_messages([str(number) for number in range(MAX_BATCH + 1)])
     part = b"--b\r\ncontent-type: application/http\r\n\r\nGET /gmail/v1/users/me/profile\r\n\r\n"
     headers = {"content-type": "multipart/mixed; boundary=b"}
