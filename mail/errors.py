@@ -27,6 +27,7 @@ MailError
     ReminderInvalid    a reminder
     PreferenceInvalid  a notification preference
   AutomaticRefused   an automatic message could begin a loop, or there were too many
+  TopicRefused       Gmail cannot publish to the topic that the settings name
 
 Gmail's own failures have their tree in mail/gmail/errors.py.
 """
@@ -217,3 +218,9 @@ class AutomaticRefused(MailError):
     """An automatic message could begin a loop, or exceeds the limit of such messages."""
 
     code = "automatic_refused"
+
+
+class TopicRefused(MailError):
+    """Gmail cannot publish to the topic GMAIL_PUBSUB_TOPIC; the text says why, and what to do."""
+
+    code = "topic_refused"

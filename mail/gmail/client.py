@@ -36,9 +36,8 @@ from mail.gmail.exchange import Exchange
 from mail.gmail.service import Http, Resources, gmail_resources
 from mail.gmail.upload import add_metadata
 
-# Gmail works on a batch's requests at once, and refuses some of them ("Too many concurrent requests
-# for user") from about 25 on, though it accepts 100.
-# Source: https://github.com/amd/gaia/issues/2720 has measurements.
+# Gmail takes 100 requests in a batch, but refuses some of more than about 25 ("Too many concurrent
+# requests for user"). Source: measurements in https://github.com/amd/gaia/issues/2720
 MAX_BATCH = 20
 # What Gmail answers with nothing but its status.
 _WITHOUT_CONTENT = (".delete", ".batchModify", ".stop")
@@ -139,8 +138,8 @@ class GmailClient:
         """Ask Gmail to publish changes to messages with any of these labels, for a week at most.
 
         Raises:
-            GmailForbidden: Gmail may not publish to the topic.
-            GmailBadRequest: there is no such topic, or no such label.
+            GmailForbidden, GmailNotFound: Gmail may not publish to the topic; there is none.
+            GmailBadRequest: it is no topic of the OAuth client's project, or no such label.
             GmailConflict: it publishes them to another topic of the same project; stop that first.
         """
         body = {

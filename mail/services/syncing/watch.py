@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from django.db.models import Count, Q
 from django.utils import timezone
 
 from mail.conf import pubsub_topic
-from mail.errors import WrongState
+from mail.errors import TopicRefused, WrongState
 from mail.gmail.answers import Watch
 from mail.gmail.client import GmailClient
-from mail.gmail.errors import REFRESH_IN_PROGRESS, GmailConflict, GmailError
+from mail.gmail.errors import (
+    REFRESH_IN_PROGRESS,
+    GmailBadRequest,
+    GmailConflict,
+    GmailError,
+    GmailForbidden,
+    GmailNotFound,
+)
 from mail.labels import LABEL_NAMES, PAUSE_LABEL, LabelKey
 from mail.models import MAX_ERROR_LENGTH, Connection, EventType, MailAccount, PushReceipt
 from mail.services.mailboxes.accounts import in_firm_scope
@@ -35,6 +42,15 @@ WATCHED_OWN_LABELS = (
     LABEL_NAMES[LabelKey.DONE],
     PAUSE_LABEL,
 )
+# Gmail publishes a test message at each watch, so that it knows.
+_REMEDIES: Final[dict[type[GmailError], str]] = {
+    # Without an @, because addresses are taken out of jobs' errors.
+    GmailForbidden: "Gmail may not publish to the topic GMAIL_PUBSUB_TOPIC: grant its service account"
+    " (gmail-api-push at system.gserviceaccount.com) the role Pub/Sub Publisher on it",
+    GmailNotFound: "There is no topic GMAIL_PUBSUB_TOPIC: create it, or correct the setting",
+    GmailBadRequest: "Gmail refuses GMAIL_PUBSUB_TOPIC: name a topic of the project that"
+    " GOOGLE_CLIENT_ID belongs to, as projects/PROJECT/topics/TOPIC",
+}
 
 _log = structlog.get_logger("mail")
 
@@ -43,7 +59,9 @@ def renew_watch(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
     """Have Gmail publish the mailbox's changes for another week, and return the job's result.
 
     Raises:
-        GmailError: Gmail refused; the mailbox's page shows it until a renewal succeeds.
+        TopicRefused: Gmail cannot publish to the topic, whatever the mailbox.
+        GmailError: Gmail refused for another reason.
+            The mailbox's page shows either until a renewal succeeds.
     """
     topic = pubsub_topic()
     if not topic:
@@ -53,10 +71,13 @@ def renew_watch(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
         refresh_labels(account, gmail)
         own = (known_label_id(account, label) for label in WATCHED_OWN_LABELS)
         answer = _watch(gmail, topic, [*WATCHED_LABELS, *(label for label in own if label)])
+    except TopicRefused as error:
+        _note_failure(account, str(error), reason=error.code)
+        raise
     except GmailError as error:
         # Another job is refreshing the token, so this is no failure: the job is retried soon.
         if error.reason != REFRESH_IN_PROGRESS:
-            _note_failure(account, error)
+            _note_failure(account, str(error), reason=error.reason)
         raise
     expires_at = datetime.fromtimestamp(int(answer["expiration"]) / 1000, tz=UTC)
     with firm_scope(account.firm_id):
@@ -69,20 +90,26 @@ def renew_watch(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
 
 def _watch(gmail: GmailClient, topic: str, label_ids: Sequence[str]) -> Watch:
     try:
-        return gmail.watch(topic, label_ids)
-    except GmailConflict:
-        # The topic in the settings was changed: Gmail has one watch for each mailbox and project.
-        gmail.stop_watch()
-        return gmail.watch(topic, label_ids)
+        try:
+            return gmail.watch(topic, label_ids)
+        except GmailConflict:
+            # The topic in the settings was changed: Gmail has one watch for each mailbox and project.
+            gmail.stop_watch()
+            return gmail.watch(topic, label_ids)
+    except (GmailForbidden, GmailNotFound, GmailBadRequest) as error:
+        # Other reasons for 403 are the mailbox's: its scopes, or its domain's policy.
+        if isinstance(error, GmailForbidden) and error.reason != "forbidden":
+            raise
+        raise TopicRefused(f"{_REMEDIES[type(error)]} ({error.status})") from error
 
 
-def _note_failure(account: MailAccount, error: GmailError) -> None:
+def _note_failure(account: MailAccount, text: str, *, reason: str) -> None:
     with firm_scope(account.firm_id):
         rows = MailAccount.objects.filter(pk=account.pk)
         if rows.filter(watch_error="").exists():
-            record_event(EventType.WATCH_FAILED, account, detail={"reason": error.reason})
-        rows.update(watch_error=str(error)[:MAX_ERROR_LENGTH])
-    _log.warning("mail.watch_not_renewed", account_id=str(account.pk), reason=error.reason)
+            record_event(EventType.WATCH_FAILED, account, detail={"reason": reason})
+        rows.update(watch_error=text[:MAX_ERROR_LENGTH])
+    _log.warning("mail.watch_not_renewed", account_id=str(account.pk), reason=reason)
 
 
 def warn_of_lapse(account: MailAccount) -> None:

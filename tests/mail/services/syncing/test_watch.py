@@ -9,11 +9,12 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from jobs.engine.clock import stopped_at
-from jobs.engine.outcomes import Completed, Retry
+from jobs.engine.outcomes import Completed, DeadLettered, Retry
 from jobs.models import Schedule
 from jobs.queue import enqueue
 from jobs.schedules.defaults import store_default_schedules
 from jobs.schedules.tick import tick
+from mail.gmail.errors import GmailForbidden
 from mail.gmail.simulator.faults import Fault
 from mail.labels import LabelKey
 from mail.models import Connection, EventType, MailAccount, MailEvent, PushReceipt
@@ -104,6 +105,39 @@ def test_a_watch_moves_to_the_topic_that_the_settings_name_by_now(
     mailbox.receive()
     assert published(mailbox) == 1
     assert mailbox.reload().watch_error == ""
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("fault", "remedy"),
+    [
+        (Fault(403, "forbidden"), "grant its service account (gmail-api-push at"),
+        (Fault(404, "notFound"), "create it"),
+        (Fault(400, "invalidArgument"), "GOOGLE_CLIENT_ID"),
+    ],
+)
+def test_a_topic_that_gmail_cannot_use_is_named_with_what_to_do(
+    mailbox: Mailbox, pusher: Pusher, fault: Fault, remedy: str
+) -> None:
+    mailbox.simulator.order_fault(fault, method="watch")
+    ask(mailbox)
+    assert isinstance(work_off(), DeadLettered)
+    (job,) = jobs(WATCH_TYPE, live=False)
+    for told in (mailbox.reload().watch_error, job.last_error):
+        assert "GMAIL_PUBSUB_TOPIC" in told
+        assert remedy in told
+    # It says nothing of the mailbox, so its page does not blame that.
+    assert mailbox.account.last_error == ""
+
+
+@pytest.mark.parametrize("reason", ["insufficientPermissions", "domainPolicy"])
+def test_a_mailbox_that_may_not_be_watched_is_no_fault_of_the_topic(
+    mailbox: Mailbox, pusher: Pusher, reason: str
+) -> None:
+    mailbox.simulator.order_fault(Fault(403, reason), method="watch")
+    with pytest.raises(GmailForbidden, match=reason):
+        renew_watch(mailbox.account, mailbox.gmail)
+    assert reason in mailbox.reload().watch_error
 
 
 def test_without_a_topic_nothing_is_watched(
