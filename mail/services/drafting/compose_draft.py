@@ -45,8 +45,8 @@ class Written:
 def compose_draft(task: DraftTask) -> Draft:
     """Return the draft that the task asks for, not stored yet; no transaction may be open.
 
-    ModelError: the model did not answer; a later attempt may succeed.
-    ModelError: the model may answer at a later attempt.
+    Raises:
+        ModelError: the model did not answer; a later attempt may succeed.
     """
     with firm_scope(task.account.firm_id):
         plan = plan_for(task.account, task.message)
