@@ -43,6 +43,8 @@ UNANSWERED = "TimeoutError"
 """The reason of a GmailUnavailable when Gmail did not answer in time."""
 UNREADABLE = "unreadable_answer"
 """The reason of a GmailUnavailable when the answer is not Gmail's own, or was cut off."""
+FAILED_PRECONDITION = "failedPrecondition"
+"""The reason of a GmailUnavailable when the mailbox is not ready, or there is none."""
 REFRESH_IN_PROGRESS = "refresh_in_progress"
 """The reason of a GmailUnavailable when another thread or process renews the account's token."""
 _CLIENT_REASONS = frozenset(
@@ -211,7 +213,7 @@ def _from_answer(error: HttpError, now: datetime) -> GmailError:
         kind = GmailSendingLimited
     if status == HTTPStatus.BAD_REQUEST and _WATCHED_ALREADY in message.lower():
         kind = GmailConflict
-    elif status == HTTPStatus.BAD_REQUEST and reason == "failedPrecondition":
+    elif status == HTTPStatus.BAD_REQUEST and reason == FAILED_PRECONDITION:
         kind = GmailUnavailable
     retry_after = _retry_after(error.resp, message, now)
     if retry_after is None and reason == "dailyLimitExceeded":

@@ -13,6 +13,7 @@ from mail.conf import gmail_api_base, oauth_client
 from mail.errors import ConsentUnusable, WrongMailbox, WrongState
 from mail.gmail import oauth
 from mail.gmail.connect import google_client
+from mail.gmail.errors import FAILED_PRECONDITION, GmailUnavailable
 from mail.gmail.oauth import AccessToken, Grant
 from mail.gmail.scopes import REQUIRED_SCOPES
 from mail.models import (
@@ -60,7 +61,7 @@ def take_consent(redirect_uri: str, code: str, code_verifier: str) -> Consent:
     """Exchange the consent page's code for the consent. Calls Google: not in a transaction.
 
     Raises:
-        ConsentUnusable: the person granted too little.
+        ConsentUnusable: the person granted too little, or the account they chose has no Gmail.
         GmailError: Google refused the code, or did not answer.
     """
     grant = oauth.exchange_code(oauth_client(), redirect_uri, code, code_verifier)
@@ -70,7 +71,13 @@ def take_consent(redirect_uri: str, code: str, code_verifier: str) -> Consent:
     if not grant.refresh_token:
         raise ConsentUnusable("Google gave no refresh token; remove Mailroom's access, then retry.")
     gmail = google_client(_Granted(grant.access), endpoint=gmail_api_base())
-    address = gmail.profile()["emailAddress"].lower()
+    try:
+        address = gmail.profile()["emailAddress"].lower()
+    except GmailUnavailable as error:
+        # "Mail service not enabled": a Google account need not have a mailbox.
+        if error.reason != FAILED_PRECONDITION:
+            raise
+        raise ConsentUnusable("This Google account has no Gmail: choose another one.") from error
     return Consent(grant, address, own_aliases(address, gmail.list_send_as()))
 
 

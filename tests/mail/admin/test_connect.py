@@ -18,6 +18,7 @@ from jobs.models import Pause, RateLimit
 from jobs.queue import enqueue
 from jobs.testing import run_job
 from mail.gmail.client import GmailClient
+from mail.gmail.simulator.faults import Fault
 from mail.gmail.simulator.server import SimulatorServer
 from mail.labels import LABEL_NAMES, LabelKey
 from mail.models import (
@@ -187,6 +188,17 @@ def test_a_consent_to_less_than_is_needed_connects_nothing(
     client = browser_of(firm)
     back = answer_consent(start(client), NEW, [])
     assert "did not grant" in messages_of(come_back(client, back))
+    assert stored(MailCredential) == []
+
+
+def test_a_google_account_without_gmail_is_told_apart_from_an_outage(
+    google: SimulatorServer, firm: Firm
+) -> None:
+    client = browser_of(firm)
+    back = answer_consent(start(client), NEW)
+    missing = Fault(400, "failedPrecondition", "Mail service not enabled")
+    google.simulator.order_fault(missing, method="getProfile")
+    assert "has no Gmail" in messages_of(come_back(client, back))
     assert stored(MailCredential) == []
 
 
