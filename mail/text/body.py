@@ -67,7 +67,7 @@ def read_body(parts: list[Part], fetch: Fetch | None) -> Body:
         source=_source(readings),
         html=clean_text(_join(reading.html for reading in readings), _HTML_CHARS) or None,
         hidden_text=clean_text(_join(reading.hidden for reading in readings), _TEXT_CHARS),
-        attachments=tuple(part.meta() for part in parts if not _is_text(part)),
+        attachments=tuple(part.meta() for part in parts if not (_is_text(part) or _is_amp(part))),
         calendar_method=_calendar_method(calendar, fetch) if calendar is not None else "",
     )
 
@@ -152,6 +152,15 @@ def _is_text(part: Part) -> bool:
         return False
     broken = part.mime_type.startswith("multipart/") and bool(part.body.get("data"))
     return broken or part.mime_type in _PLAIN_TYPES | _HTML_TYPES | _TAGGED_TYPES
+
+
+def _is_amp(part: Part) -> bool:
+    """Tell whether this is the same body once more, for programs that run AMP; replies leave it out.
+
+    Source: https://amp.dev/documentation/guides-and-tutorials/learn/email-spec/amp-email-structure
+    """
+    is_alternative = part.group is not None and part.disposition != "attachment"
+    return is_alternative and part.mime_type == "text/x-amp-html"
 
 
 def _is_named_text(part: Part) -> bool:

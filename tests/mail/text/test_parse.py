@@ -148,6 +148,15 @@ def test_an_error_of_fetch_reaches_the_caller():
         read(part("text/plain", attachment_id="big-1"), fetch=fetch)
 
 
+def test_the_amp_form_of_a_body_is_no_attachment():
+    amp = part("text/x-amp-html", b"<html amp4email>x</html>", part_id="1")
+    forms = (part(data=b"plain", part_id="0"), amp, part("text/html", b"<p>plain</p>", part_id="2"))
+    mail = read(part("multipart/alternative", b"", *forms))
+    assert (mail.text, mail.attachments) == ("plain", ())
+    beside = read(part("multipart/mixed", b"", forms[0], amp))
+    assert [one.mime_type for one in beside.attachments] == ["text/x-amp-html"]
+
+
 def test_attachments_are_described_and_not_fetched():
     mail = read(
         part(
