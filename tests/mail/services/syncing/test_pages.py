@@ -199,7 +199,7 @@ def test_what_was_read_before_gmail_said_enough_is_stored(mailbox: Mailbox) -> N
 
 @pytest.mark.req("M-02", "M-06")
 def test_a_page_asks_gmail_for_no_more_messages_at_once_than_it_answers(mailbox: Mailbox) -> None:
-    assert ingest_all(mailbox, mailbox.receive_many(60))["created"] == 60
+    assert ingest_all(mailbox, mailbox.receive_many(30))["created"] == 30
 
 
 @pytest.mark.req("M-06")
