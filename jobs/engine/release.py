@@ -18,42 +18,48 @@ BATCH = 200
 LOST_ANSWER = "the answer to the claim was lost"
 
 
-def release(claims: Sequence[Claim], reason: str) -> list[UUID]:
-    """Put these jobs back to pending; return their ids, except those that others hold or lock.
+def release(claims: Sequence[Claim], reason: str) -> dict[UUID, Status]:
+    """Put these jobs back to pending; return their statuses, except those that others hold or lock.
 
-    The caller admits their capacity afterwards (`ReleasedCapacity.of_jobs`).
+    A job whose cancel was requested is canceled: pending, it would wait for what holds it back. The
+    caller admits their capacity afterwards (`ReleasedCapacity.of_jobs`).
     """
     if not claims:
-        return []
+        return {}
     return in_transaction(lambda: _release(claims, reason))
 
 
-def release_lost(worker_id: UUID, known_tokens: Collection[int]) -> tuple[list[InFlightJob], bool]:
-    """Put back the worker's claims whose response it never received; return their jobs.
+def release_lost(
+    worker_id: UUID, known_tokens: Collection[int]
+) -> tuple[list[tuple[InFlightJob, Status]], bool]:
+    """Put back the worker's claims whose response it never received, as `release` does.
 
-    Also returns whether there are more, which another transaction has locked: call again later.
+    Returns their jobs with what they are now. Also returns whether there are more, which another transaction has locked: call again later.
     `known_tokens` are the tokens of all claims that the worker knows. Call this from the thread
     that claims, because a claim under way would seem lost. The caller admits the capacity
     afterwards (`ReleasedCapacity.of_jobs`).
     """
-    lost: list[InFlightJob] = []
+    lost: list[tuple[InFlightJob, Status]] = []
     while batch := in_transaction(lambda: _release_batch(worker_id, known_tokens)):
         lost += batch
     return lost, reading(lambda: _holds_others(worker_id, known_tokens))
 
 
-def _release_batch(worker_id: UUID, known_tokens: Collection[int]) -> list[InFlightJob]:
+def _release_batch(
+    worker_id: UUID, known_tokens: Collection[int]
+) -> list[tuple[InFlightJob, Status]]:
     lost = lock_in_flight(worker_id, except_tokens=known_tokens)
-    _release(lost, LOST_ANSWER)
-    return lost
+    statuses = _release(lost, LOST_ANSWER)
+    return [(job, statuses[job.job_id]) for job in lost]
 
 
-def _release(jobs: Sequence[Claim | InFlightJob], reason: str) -> list[UUID]:
+def _release(jobs: Sequence[Claim | InFlightJob], reason: str) -> dict[UUID, Status]:
     failure = Failure("Released", reason)
     transitions = [
-        Transition(job, Status.PENDING, AttemptEnd.RELEASED, failure, refund=1) for job in jobs
+        Transition(job, Status.PENDING, AttemptEnd.RELEASED, failure, refund=1, cancelable=True)
+        for job in jobs
     ]
-    return [one.job.job_id for one in end_attempts(transitions, by_worker=False)]
+    return {one.job.job_id: one.status for one in end_attempts(transitions, by_worker=False)}
 
 
 def lock_in_flight(worker_id: UUID, *, except_tokens: Collection[int] = ()) -> list[InFlightJob]:

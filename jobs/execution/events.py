@@ -244,13 +244,13 @@ def emit_rescued(report: RescueReport) -> None:
             )
 
 
-def emit_released(jobs: Sequence[Claim | InFlightJob]) -> None:
-    """Emit that these claims were given back before their handlers started."""
-    if jobs:
-        emit(Event.JOBS_RELEASED, jobs=len(jobs))
+def emit_released(released: Sequence[tuple[Claim | InFlightJob, Status]]) -> None:
+    """Emit that these claims were given back before their handlers started, with what they are now."""
+    if released:
+        emit(Event.JOBS_RELEASED, jobs=len(released))
         finished = AttemptsByKind()
-        for job in jobs:
-            finished.add(job, "released", Status.PENDING, None, None)
+        for job, status in released:
+            finished.add(job, "released", status, None, None)
         _emit_finished(finished)
 
 

@@ -72,7 +72,7 @@ class Claimer:
         known = self._pool.known_tokens() | self._completer.known_tokens()
         lost, left = release_lost(self._state.worker_id, known)
         emit_released(lost)
-        admit(ReleasedCapacity.of_jobs(lost))
+        admit(ReleasedCapacity.of_jobs(job for job, _ in lost))
         return left
 
     def _claim_announced(self, quarantined: bool) -> list[Claim]:

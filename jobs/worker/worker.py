@@ -257,8 +257,8 @@ class WorkerLoop:
 
     def _release(self, claims: list[Claim], reason: str) -> None:
         try:
-            released = set(release(claims, reason))
-            emit_released([claim for claim in claims if claim.job_id in released])
+            released = release(claims, reason)
+            emit_released([(one, released[one.job_id]) for one in claims if one.job_id in released])
             # Others have locked these, or have them: the completer finds out, and tries again.
             left = [claim for claim in claims if claim.job_id not in released]
             self._completer.submit([Settlement(claim, Released(reason), None) for claim in left])

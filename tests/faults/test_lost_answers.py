@@ -71,8 +71,8 @@ def test_a_worker_releases_claims_of_which_the_answer_was_lost(queue: Scenario) 
     given_back, left = release_lost(worker_id, {known.lease_token})
 
     assert not left
-    assert {held.job_id for held in given_back} == {claim.job_id for claim in lost}
-    assert ReleasedCapacity.of_jobs(given_back).keys == {(queue.firm.pk, "key")}
+    assert {held.job_id for held, _ in given_back} == {claim.job_id for claim in lost}
+    assert ReleasedCapacity.of_jobs(held for held, _ in given_back).keys == {(queue.firm.pk, "key")}
     assert queue.row(known.job_id).lease_token == known.lease_token
     assert queue.row(of_another).status == Status.CLAIMED
     assert keyed in {claim.job_id for claim in lost}

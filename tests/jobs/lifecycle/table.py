@@ -20,6 +20,7 @@ fail               -        failed     failed     -         -      -   -        
 stop               -        canceled   canceled   -         -      -   -         -
 hand_back          -        pending    pending    -         -      -   -         -
 release            -        pending    pending    -         -      -   -         -
+release_canceled   -        canceled   canceled   -         -      -   -         -
 rescue             -        pending    pending    -         -      -   -         -
 rescue_exhausted   -        dlq        dlq        -         -      -   -         -
 rescue_shrugged    -        failed     failed     -         -      -   -         -

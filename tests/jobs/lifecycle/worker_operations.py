@@ -32,6 +32,11 @@ def _settle(outcome: Outcome) -> WorkerOperation:
     return lambda subject: finish(subject.claim, outcome)
 
 
+def _release_canceled(subject: Subject) -> None:
+    change(subject.job_id, cancel_requested_at=database_now())
+    release([subject.claim], "shutdown")
+
+
 def _rescue(subject: Subject) -> None:
     note_running(subject.claim.worker_id, subject.job_id.bytes)
     with later(lease_seconds() + 1):
@@ -69,6 +74,7 @@ WORKER_OPERATIONS: dict[str, WorkerOperation] = {
     "stop": _settle(Canceled("enough")),
     "hand_back": _settle(Released("not mine")),
     "release": lambda subject: release([subject.claim], "shutdown"),
+    "release_canceled": _release_canceled,
     "rescue": _rescue,
     "rescue_exhausted": _rescue_exhausted,
     "rescue_shrugged": _rescue_shrugged,

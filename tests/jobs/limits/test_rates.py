@@ -150,7 +150,7 @@ def test_what_is_given_back_unstarted_keeps_its_token(add, now):
     sweep()
     for _ in range(2):
         (held,) = take(1)
-        assert release([held], "another worker may start it sooner") == [job_id]
+        assert list(release([held], "another worker may start it sooner")) == [job_id]
         assert (row(job_id).ready, row(job_id).waiting, row(job_id).admitted) == (True, False, True)
     other = add()
     assert sweep() == 0

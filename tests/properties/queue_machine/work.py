@@ -228,15 +228,19 @@ def _finish(state: State, job: Job, one: Claim, ends: Ending) -> None:
 
 
 def release(state: State, claims: Sequence[Claim]) -> list[UUID]:
-    """Give back claims whose handlers never started."""
+    """Give back claims whose handlers never started; canceled jobs end."""
     released = []
     for one in claims:
         job = state.held(one.job_id, one.lease_token)
         if job is not None:
-            state.move(job, Status.PENDING)
+            canceled = job.cancel_requested
+            state.move(job, Status.CANCELED if canceled else Status.PENDING)
             job.attempts -= 1
             job.token = 0
             job.worker = None
-            state.keep(job.job_id, one.series, one.attempts, AttemptEnd.RELEASED)
+            end = AttemptEnd.CANCELED if canceled else AttemptEnd.RELEASED
+            state.keep(job.job_id, one.series, one.attempts, end)
+            if canceled:
+                state.count(job, "canceled")
             released.append(job.job_id)
     return released
