@@ -17,8 +17,15 @@ from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.states import OnConflict
 
 # Neither claimed now nor ever started. A retried, snoozed or restarted job does not qualify either,
-# because its steps may have results that belong to its payload.
-NOT_BEGUN = "status = 'pending' AND attempts = 0 AND series = 1 AND started_at IS NULL"
+# because its steps may have results that belong to its payload. Nor does one with a step, whose
+# attempt may have been given back: its worker died after the handler, and before its outcome was
+# stored.
+NOT_BEGUN = """
+    status = 'pending' AND attempts = 0 AND series = 1 AND started_at IS NULL
+    AND NOT EXISTS (
+        SELECT 1 FROM jobs_jobstep s
+        WHERE s.firm_id = jobs_jobqueue.firm_id AND s.job_id = jobs_jobqueue.job_id)
+"""
 REPLACED = (
     "payload_version",
     "correlation_id",

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 
 from jobs.engine.outcomes import Canceled, Completed, Released, Retry, Snoozed
+from jobs.engine.rescue import rescue_reported
+from jobs.engine.steps import save_step
 from jobs.errors import PayloadInvalid
 from jobs.models import JobQueue
 from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many, retry
-from tests.queue_kit import FAILURE, finish, later, row, rows, take, take_one
+from tests.queue_kit import FAILURE, finish, later, new_worker, row, rows, take, take_one
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-07")]
 
@@ -108,6 +111,20 @@ def test_a_claim_given_back_unused_has_not_begun(firm: Any) -> None:
     finish(take_one(), Released("the worker stops"), ran_seconds=None)
     assert row(first.job_id).status == "pending"
     assert put(firm, "again").replaced
+
+
+@pytest.mark.req("J-18")
+def test_a_job_with_a_finished_step_has_begun_although_its_attempt_was_given_back(
+    firm: Any,
+) -> None:
+    first = put(firm, "first")
+    held = take_one(new_worker())
+    save_step(held, "charge", 5)
+    # The worker was killed between the end of its handler and the storing of the outcome.
+    rescue_reported(held.worker_id, (), Random(1))
+    assert (row(first.job_id).status, row(first.job_id).attempts) == ("pending", 0)
+    assert not put(firm, "again").replaced
+    assert row(first.job_id).payload["name"] == "first"
 
 
 def test_a_job_of_another_type_is_not_changed(firm: Any) -> None:
