@@ -199,7 +199,7 @@ def _key(
     unique_for = declared.unique_for if spec.unique_for is None else spec.unique_for
     seconds = None if unique_for is None else _seconds(declared, "unique_for", unique_for)
     if key is None and (declared.once_only or seconds is not None):
-        key = _key_of_payload(declared, model)
+        key = key_of_payload(declared, model)
     return key, seconds
 
 
@@ -239,7 +239,7 @@ def _encoded(declared: JobType, payload: dict[str, Any], firm_id: int) -> tuple[
     return text, model
 
 
-def _key_of_payload(declared: JobType, model: JobPayload) -> str:
+def key_of_payload(declared: JobType, model: JobPayload) -> str:
     """Return a key that all jobs of the type with this payload share."""
     fields = model.model_dump_json(exclude={"tenant_id", "version", "correlation_id"})
     return f"{declared.name}:{sha256(fields.encode()).hexdigest()}"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from interfaces.stored_json import UnreadableJSON
 from jobs import registry
 from jobs.engine.job_arguments import MAX_UNITS, key_faults, number_faults
-from jobs.engine.new_job import derive
+from jobs.engine.new_job import derive, key_of_payload
 from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faults
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
@@ -65,19 +66,29 @@ def _derived(job: JobQueue, declared: JobType, new: JobPayload) -> dict[str, Any
         old = None
     derived = {}
     for name in DERIVED:
-        now = getattr(job, name)
-        if not callable(getattr(declared, name)):
+        now, value_of = getattr(job, name), _function_of(declared, name)
+        if value_of is None:
             continue
-        value = derive(declared, name, new)
-        if value != now and _was_derived(declared, name, old, now):
+        value = value_of(new)
+        if value != now and _was_derived(name, value_of, old, now):
             derived[name] = value
     return derived
 
 
-def _was_derived(declared: JobType, name: str, old: JobPayload | None, now: object) -> bool:
+def _function_of(declared: JobType, name: str) -> Callable[[JobPayload], Any] | None:
+    """Return what derives the column from a payload, if anything does."""
+    if callable(getattr(declared, name)):
+        return partial(derive, declared, name)
+    # Where an idempotency key is kept and nobody gave one, it is made of the payload.
+    return partial(key_of_payload, declared) if name == "idempotency_key" else None
+
+
+def _was_derived(
+    name: str, value_of: Callable[[JobPayload], Any], old: JobPayload | None, now: object
+) -> bool:
     with suppress(PayloadInvalid):
         if old is not None:
-            return bool(derive(declared, name, old) == now)
+            return bool(value_of(old) == now)
     # The old payload is not readable, so nobody knows. Lock and limit keys then follow the new one,
     # because they protect the work; the idempotency key stays, because callers rely on it.
     return name != "idempotency_key"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -146,14 +147,17 @@ def test_a_mended_payload_with_a_key_that_cannot_be_stored_is_refused(keyed_dead
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "key", [lambda p: f"kept:{p.number}", None], ids=["its own key", "the payload is the key"]
+)
 def test_a_mended_payload_that_would_change_a_kept_idempotency_key_is_refused(
-    work_types: None, firm: Firm
+    work_types: None, firm: Firm, key: Callable[[KeyedPayload], str] | None
 ) -> None:
     @job(
         "test.kept",
         category="sync",
         payload=KeyedPayload,
-        idempotency_key=lambda p: f"kept:{p.number}",
+        idempotency_key=key,
         once_only=True,
     )
     def kept(payload: KeyedPayload, ctx: object) -> None:

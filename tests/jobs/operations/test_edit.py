@@ -187,6 +187,24 @@ def test_an_edit_that_would_change_the_idempotency_key_is_refused(add: Add) -> N
     assert row(given).idempotency_key == "mine"
 
 
+@pytest.mark.req("J-07")
+@pytest.mark.parametrize(
+    ("job_type", "options"),
+    [("test.once", {}), ("test.work", {"unique_for": 3600})],
+    ids=["once only", "unique for a time"],
+)
+def test_a_payload_that_is_itself_the_idempotency_key_cannot_be_edited(
+    add: Add, job_type: str, options: dict[str, Any]
+) -> None:
+    job_id = add(job_type, "a", **options)
+    key = row(job_id).live_key
+    with pytest.raises(PayloadInvalid) as error:
+        edit(job_id, payload={"name": "b"})
+    assert refused(error) == {"payload": "changes_idempotency_key"}
+    edit(job_id, payload={"name": "a"}, priority=Priority.HIGH)
+    assert (row(job_id).payload["name"], row(job_id).live_key) == ("a", key)
+
+
 def test_a_payload_that_is_no_longer_read_can_be_mended(add: Add) -> None:
     job_id = add("test.locked", "a")
     with all_firms("test"):
