@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from jobs import registry
 from jobs.engine.job_wait import read_with_attempts
-from jobs.engine.rescue import NOT_STARTED, STALE
+from jobs.engine.rescue import NOT_RUNNING, NOT_STARTED, STALE
 from jobs.execution.context import JobContext
 from jobs.execution.events import Event, subscribe
 from jobs.models import Attempt, JobQueue
@@ -60,8 +60,9 @@ _STATUSES = {
 }
 _RETURN_VALUE = "return_value"
 
-# Attempts that are not counted.
+# Attempts that are not counted: these, and rescues with one of these errors.
 _NOT_COUNTED = frozenset({AttemptEnd.SNOOZED, AttemptEnd.RELEASED})
+_NO_DEATH = frozenset({NOT_STARTED.error_class, NOT_RUNNING.error_class})
 # The classes behind the error names that the queue itself stores.
 _QUEUE_ERRORS = {
     STALE.error_class: "jobs.errors.LeaseLost",
@@ -253,9 +254,9 @@ def result_of(
 
 
 def _counts(attempt: Attempt) -> bool:
-    """Say whether the attempt reached the task's function, as far as the history knows."""
+    """Say whether the attempt was used, and not given back."""
     if attempt.end == AttemptEnd.RESCUED:
-        return attempt.error_class != NOT_STARTED.error_class
+        return attempt.error_class not in _NO_DEATH
     return attempt.end not in _NOT_COUNTED
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import builtins
 import sys
+from random import Random
 
 import pytest
 
 from jobs.engine.outcomes import Released
+from jobs.engine.rescue import rescue_reported
 from jobs.errors import LeaseLost
 from jobs.queue import cancel, retry
 from jobs.states import DeadReason
@@ -165,6 +167,20 @@ def test_a_task_whose_worker_dies_has_failed(rescue_all):
     assert error.exception_class is LeaseLost
     assert "the worker died" in error.traceback
     assert result.worker_ids == [str(worker_id)]
+
+
+@pytest.mark.req("J-14")
+def test_a_job_that_its_dead_worker_was_not_running_counts_no_attempt():
+    result = tasks.look_around_async.enqueue()
+    worker_id = new_worker()
+    take_one(worker_id)
+    rescue_reported(worker_id, (), Random(1))
+    result.refresh()
+    assert (result.status, result.attempts, result.errors) == (TaskResultStatus.READY, 0, [])
+    held = take_one()
+    finish(held, perform(held))
+    result.refresh()
+    assert (result.return_value, result.attempts) == (1, 1)
 
 
 def test_a_job_that_was_never_started_counts_no_attempt(rescue_all):
