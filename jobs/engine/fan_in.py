@@ -68,7 +68,8 @@ def _fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) 
         [str(job_id), job_id == child.job_id]
         for job_id, child in zip(stored, children, strict=True)
     ]
-    if not save_step(claim, name, results):
+    # A list of this queue's own: it is as long as the caller's list of children.
+    if not save_step(claim, name, results, bounded=False):
         raise LeaseLost(f"job {claim.job_id} now belongs to another worker")
     fan_in_id = store_fan_in(then, name)
     _add_members(fan_in_id, then.firm_id, set(stored))

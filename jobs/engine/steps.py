@@ -32,11 +32,14 @@ def find_step(claim: Claim, name: str) -> tuple[Any] | None:
     return (json.loads(found[0][0]),) if found else None
 
 
-def save_step(claim: Claim, name: str, result: Any, *, seconds: float = 0.0) -> tuple[Any] | None:
+def save_step(
+    claim: Claim, name: str, result: Any, *, seconds: float = 0.0, bounded: bool = True
+) -> tuple[Any] | None:
     """Store a step's result; return it as `find_step` will, which is how the database keeps it.
 
     If two parts of a handler run the step at once, the first result is kept, and returned to both.
-    `seconds` is how long the step took. Returns None, with nothing stored, if the claim is stale.
+    `seconds` is how long the step took; if it is not `bounded`, the result may have any size.
+    Returns None, with nothing stored, if the claim is stale.
 
     Locks the job's row until the end of the transaction, so that the next claim finds the step.
 
@@ -44,7 +47,7 @@ def save_step(claim: Claim, name: str, result: Any, *, seconds: float = 0.0) -> 
         NotStorable: the result cannot be stored.
     """
     dialect = dialects.current()
-    text = to_json(result)
+    text = to_json(result, bounded=bounded)
     ids = [dialect.value(Column.UUID, uuid7()), claim.firm_id]
     job_id = dialect.value(Column.UUID, claim.job_id)
     now = dialect.now_sql()
@@ -91,11 +94,11 @@ class NotStorable(ValueError):
     """The value cannot be stored; the message completes "the result …"."""
 
 
-def to_json(value: Any) -> str:
+def to_json(value: Any, *, bounded: bool = True) -> str:
     """Return `value` as JSON text; ids, times and amounts as `plain` spells them.
 
     Raises:
-        NotStorable: not JSON, too large, too deep, NaN, NUL, a lone surrogate, a key that is
+        NotStorable: not JSON, too large (if `bounded`), too deep, NaN, NUL, a lone surrogate, a key that is
             no string.
     """
     try:
@@ -114,7 +117,7 @@ def to_json(value: Any) -> str:
         raise NotStorable(f"is not plain JSON: {why}") from error
     if ESCAPED_NUL.search(text):
         raise NotStorable("holds the NUL character")
-    if size > RESULT_MAX_BYTES:
+    if bounded and size > RESULT_MAX_BYTES:
         raise NotStorable(f"has {size:,} bytes; at most {RESULT_MAX_BYTES:,} are stored")
     if is_deeper_than(RESULT_MAX_DEPTH, text):
         raise NotStorable(_DEEP)

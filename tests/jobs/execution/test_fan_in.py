@@ -13,6 +13,7 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
+from jobs.engine import steps
 from jobs.engine.claim import Claim
 from jobs.engine.clock import database_now
 from jobs.engine.fan_in import sweep_fan_ins
@@ -29,7 +30,7 @@ from jobs.engine.outcomes import (
 from jobs.engine.prune import expire, prune
 from jobs.engine.rescue import rescue
 from jobs.engine.settle import settle
-from jobs.errors import ArgumentsInvalid, LeaseLost, PayloadInvalid
+from jobs.errors import ArgumentsInvalid, Fatal, LeaseLost, PayloadInvalid
 from jobs.execution.context import JobContext, Signals
 from jobs.execution.executor import execute
 from jobs.models import FanIn, FanInMember, JobQueue
@@ -230,6 +231,18 @@ def test_a_retried_parent_fans_out_once(ctx: JobContext, claim: Claim) -> None:
     assert all(result.created for result in repeated)
     assert len(rows(JobQueue)) == 3
     assert len(rows(FanIn)) == 1
+
+
+def test_the_number_of_children_is_not_bounded_as_the_result_of_a_step_is(
+    ctx: JobContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "RESULT_MAX_BYTES", 100)
+    first = ctx.enqueue_many([child(str(number)) for number in range(5)], then=THEN)
+    assert ctx.step("plain", lambda: "a" * 90)
+    with pytest.raises(Fatal, match="at most 100"):
+        ctx.step("large", lambda: "a" * 100)
+    assert len(first) == 5
+    assert [one.created for one in first] == [True] * 5
 
 
 @pytest.mark.req("D-02", "J-17")
