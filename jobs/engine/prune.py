@@ -121,6 +121,7 @@ def _prune_chunk(firm_id: int, after: UUID, kept: _Kept) -> tuple[UUID | None, i
 def _delete(firm_id: int, job_ids: list[UUID]) -> int:
     """Delete these jobs, except those with a dead letter, an open fan-in or an unfinished run.
 
+    A chain is an open fan-in only while its job is completed: then its next job is about to follow.
     Jobs that another transaction has locked are left to the next purge.
     """
     free = lock_free_jobs(job_ids)
@@ -138,7 +139,7 @@ def _delete(firm_id: int, job_ids: list[UUID]) -> int:
           AND NOT EXISTS (
             SELECT 1 FROM jobs_fanin f WHERE f.firm_id = jobs_jobqueue.firm_id
               AND f.parent_id = jobs_jobqueue.job_id AND f.fired_at IS NULL
-              AND NOT f.only_completed)
+              AND (NOT f.only_completed OR jobs_jobqueue.status = 'completed'))
           AND NOT {IN_OPEN_RUN}
         RETURNING job_id
         """,

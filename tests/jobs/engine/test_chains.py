@@ -197,6 +197,20 @@ def test_the_sweep_resumes_what_was_completed_without_notice(firm: Firm) -> None
     assert names() == ["a", "b"]
 
 
+@pytest.mark.req("J-22")
+def test_a_completed_job_is_not_purged_before_what_follows_it_is_enqueued(firm: Firm) -> None:
+    first = chain(firm, "a", "b").job_id
+    change(first, status="completed", ready=False, completed_at=database_now())
+    with later(400 * 86_400):
+        with all_firms("test"):
+            prune(firm)
+        assert sweep_fan_ins(None) is None
+        assert names() == ["a", "b"]
+        with all_firms("test"):
+            prune(firm)
+    assert names() == ["b"]
+
+
 def test_it_goes_with_the_job_that_stopped_it(firm: Firm) -> None:
     first = chain(firm, "a", "b", "c").job_id
     cancel(first)
