@@ -122,6 +122,7 @@ def _delete(firm_id: int, job_ids: list[UUID]) -> int:
     """Delete these jobs, except those with a dead letter, an open fan-in or an unfinished run.
 
     A chain is an open fan-in only while its job is completed: then its next job is about to follow.
+    Nor those that a batch takes to be live: it has yet to learn how they ended.
     Jobs that another transaction has locked are left to the next purge.
     """
     free = lock_free_jobs(job_ids)
@@ -140,6 +141,10 @@ def _delete(firm_id: int, job_ids: list[UUID]) -> int:
             SELECT 1 FROM jobs_fanin f WHERE f.firm_id = jobs_jobqueue.firm_id
               AND f.parent_id = jobs_jobqueue.job_id AND f.fired_at IS NULL
               AND (NOT f.only_completed OR jobs_jobqueue.status = 'completed'))
+          AND NOT EXISTS (
+            SELECT 1 FROM jobs_batchmember m
+            WHERE m.firm_id = jobs_jobqueue.firm_id AND m.job_id = jobs_jobqueue.job_id
+              AND m.state = 'pending')
           AND NOT {IN_OPEN_RUN}
         RETURNING job_id
         """,

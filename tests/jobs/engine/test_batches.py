@@ -208,6 +208,17 @@ def test_the_sweep_finds_what_was_settled_without_notice(firm: Firm) -> None:
     assert names() == ["a", "settled", "completed"]
 
 
+@pytest.mark.req("J-22")
+def test_a_job_that_its_batch_takes_to_be_live_is_not_purged(firm: Firm) -> None:
+    made = batch(firm, "a")
+    change(made.jobs[0].job_id, status="completed", ready=False, completed_at=database_now())
+    with later(400 * 86_400), all_firms("test"):
+        prune(firm)
+        assert sweep_batches(None) is None
+        assert batch_progress(made.batch_id).state == "completed"
+        assert prune(firm).jobs == 1
+
+
 def test_a_batch_of_nothing_is_completed_at_once(firm: Firm) -> None:
     made = batch(firm)
     assert names() == ["settled", "completed"]
