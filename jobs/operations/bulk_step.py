@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from interfaces.correlation import correlation
 from jobs.engine.clock import database_now
 from jobs.engine.transactions import in_transaction
 from jobs.errors import LeaseLost
 from jobs.models import BulkMember, BulkRun, JobQueue
+from jobs.models.ids import FIRST_ID
 from jobs.operations.bulk import end_run
-from jobs.operations.bulk_chunk import do_chunk
+from jobs.operations.bulk_chunk import Outcomes, do_chunk
 from jobs.states import LIVE, BulkState, MemberState, Status
 from tenants.audit import Actor
 from tenants.models import Firm
@@ -27,6 +30,8 @@ RATE_SECONDS = 2.0
 CATCH_UP_SECONDS = 10.0
 CANARY_WAIT_SECONDS = (1.0, 10.0)
 LOCKED_WAIT_SECONDS = 1.0
+# So many chunks of locked members are passed over in a step.
+MOST_LOCKED_CHUNKS = 20
 
 
 @dataclass(frozen=True)
@@ -105,14 +110,13 @@ def _allowance(run: BulkRun, rate: float, now: datetime) -> float:
 
 
 def _chunk(run: BulkRun, most: int, actor: Actor) -> Step:
-    members = BulkMember.objects.filter(run=run, state=MemberState.PENDING)
-    chunk = list(members.order_by("target_id")[:most])
-    if not chunk:
+    members = BulkMember.objects.filter(run=run, state=MemberState.PENDING).order_by("target_id")
+    outcomes = _do_unlocked(run, members, most, actor)
+    if not outcomes:
+        if members.exists():
+            return Step(run, LOCKED_WAIT_SECONDS)
         # The other members went with their firms, which were deleted meanwhile.
         return Step(end_run(run, BulkState.COMPLETED, actor))
-    outcomes = do_chunk(run, chunk, actor)
-    if not outcomes:
-        return Step(run, LOCKED_WAIT_SECONDS)
     mine = BulkMember.objects.filter(run=run)
     done = [target for target, why in outcomes.items() if not why]
     mine.filter(target_id__in=done).update(state=MemberState.DONE)
@@ -126,6 +130,22 @@ def _chunk(run: BulkRun, most: int, actor: Actor) -> Step:
         run.rate_used_until += timedelta(seconds=len(outcomes) / run.rate_per_second)
     run.save(update_fields=["done", "refused", "last_chunk_at", "rate_used_until"])
     return Step(run)
+
+
+def _do_unlocked(run: BulkRun, members: QuerySet[BulkMember], most: int, actor: Actor) -> Outcomes:
+    """Do the first chunk in which another transaction has not locked every member, if there is one.
+
+    At a slow rate a chunk is a single member, which must not keep the others waiting.
+    """
+    last = FIRST_ID
+    for _ in range(MOST_LOCKED_CHUNKS):
+        chunk = list(members.filter(target_id__gt=last)[:most])
+        if not chunk:
+            break
+        if outcomes := do_chunk(run, chunk, actor):
+            return outcomes
+        last = chunk[-1].target_id
+    return {}
 
 
 def _canary(run: BulkRun) -> tuple[int, int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from jobs.errors import BulkInvalid, Fatal, LeaseLost, ReasonMissing, UnknownJob
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue
 from jobs.operations import bulk, bulk_step
 from jobs.operations.bulk import BulkSpec, Pace
+from jobs.operations.bulk_chunk import Outcomes
 from jobs.operations.bulk_step import Step, do_step
 from jobs.operations.deletion import delete_firm
 from jobs.queries.bulk import Selection, details_of_run
@@ -22,6 +24,7 @@ from jobs.queue import cancel, discard, retry
 from jobs.registry import JobPayload, job
 from jobs.states import BulkOperation, BulkState, Status
 from jobs.testing import drain, run_job
+from tenants.audit import Actor
 from tenants.errors import TenantMismatch
 from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms, firm_scope
@@ -256,6 +259,28 @@ def test_a_run_whose_members_are_locked_waits_before_it_tries_again(
         monkeypatch.setattr(bulk_step, "do_chunk", lambda *_: {})
         step = step_of(run)
     assert (step.is_over, step.wait_seconds, now(run).handled) == (False, 1.0, 0)
+
+
+@pytest.mark.parametrize(
+    "pace", [{"rate_per_second": 0.4}, {"canary_size": 1}], ids=["a slow rate", "a canary"]
+)
+def test_a_locked_member_keeps_no_other_waiting(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch, pace: dict[str, Any]
+) -> None:
+    locked, free, *_ = letters(firm, 3)
+    do_chunk = bulk_step.do_chunk
+
+    def do_unlocked(run: BulkRun, members: Sequence[BulkMember], actor: Actor) -> Outcomes:
+        others = [member for member in members if member.target_id != locked.pk]
+        return do_chunk(run, others, actor) if others else {}
+
+    monkeypatch.setattr(bulk_step, "do_chunk", do_unlocked)
+    with all_firms("test"):
+        run = start(firm=firm, **pace)
+    step_of(run)
+    assert now(run).done == 1
+    assert row(free.original_job_id).status == "pending"
+    assert row(locked.original_job_id).status == "dlq"
 
 
 def test_a_run_waits_until_its_rate_allows_a_whole_chunk(firm: Firm) -> None:
