@@ -257,6 +257,9 @@ def _counts(attempt: Attempt) -> bool:
     """Say whether the attempt was used, and not given back."""
     if attempt.end == AttemptEnd.RESCUED:
         return attempt.error_class not in _NO_DEATH
+    if attempt.end == AttemptEnd.CANCELED:
+        # A worker may give back the claim of a canceled job before it starts.
+        return attempt.started_at is not None
     return attempt.end not in _NOT_COUNTED
 
 

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from jobs.engine.outcomes import Released
+from jobs.engine.release import release
 from jobs.engine.rescue import rescue_reported
 from jobs.errors import LeaseLost
 from jobs.queue import cancel, retry
@@ -212,6 +213,16 @@ def test_a_canceled_task_has_failed():
     result.refresh()
     assert (result.status, result.attempts) == (TaskResultStatus.FAILED, 0)
     assert drain().ran == ()
+
+
+@pytest.mark.req("J-16")
+def test_a_canceled_task_that_a_worker_gives_back_counts_no_attempt():
+    result = tasks.add.enqueue(1)
+    held = take_one(new_worker())
+    cancel(result.id)
+    release([held], "worker stopped")
+    result.refresh()
+    assert (result.status, result.attempts, result.errors) == (TaskResultStatus.FAILED, 0, [])
 
 
 @pytest.mark.req("J-17")
