@@ -23,7 +23,6 @@ from mail.models import Action, ActionLink, ActionStatus, ActionType, Relation
 from mail.services.actions.actions import irreversible_reason
 from mail.services.actions.undo import request_undo, snoozed_again, why_not_undoable_with
 from tenants.models import Role
-from tenants.scope import firm_scope
 
 
 class ActionSerializer(FirmRowSerializer):
@@ -121,8 +120,7 @@ class Actions(ContentView):
         """Ask for an undo."""
         action = self.get_object(Role.OPERATOR)
         body = self.get_body(SwitchBody)
-        with firm_scope(action.firm_id):
-            undo = request_undo(action, by=self.actor, **body)
+        undo = request_undo(action, by=self.actor, **body)
         completed = undo.status == ActionStatus.COMPLETED
         status = HTTPStatus.OK if completed else HTTPStatus.ACCEPTED
         return Response(self.represent(self.get_rows().get(pk=undo.pk)), status)

@@ -100,12 +100,18 @@ def undo_of(action: Action) -> Action | None:
 def request_undo(action: Action, *, by: Actor = SERVICE, reason: str = "") -> Action:
     """Ask for the action to be taken back, and return the undo.
 
-    The undo of an action that changed nothing is completed at once. Must run in the firm's scope.
+    The undo of an action that changed nothing is completed at once.
 
     Raises:
         NotUndoable: the action is not completed, irreversible, or has an undo.
         RowGone: its message was deleted meanwhile.
     """
+    # The caller's scope may be wider: whoever sees several firms undoes in the action's.
+    with firm_scope(action.firm_id):
+        return _request_undo(action, by, reason)
+
+
+def _request_undo(action: Action, by: Actor, reason: str) -> Action:
     try:
         # Locked, because its message may be deleted at the same moment.
         action.refresh_from_db(from_queryset=Action.objects.select_for_update(no_key=True))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.auth import get_user
 from django.test import Client
 
 from jobs.testing import drain
 from tenants.models import Firm, Role
-from tests.factories.tenants import UserFactory
+from tests.factories.tenants import MembershipFactory, UserFactory
 from tests.jobs.admin.pages import audit_entries, messages_of, operation_url, submit
 from tests.mail.action_kit import ARRIVED, ask, done, received
 from tests.mail.mail_kit import Mailbox, jobs
@@ -38,6 +39,25 @@ def test_an_operator_undoes_an_action(mailbox: Mailbox) -> None:
     assert "The action is undone already." in page
     (entry,) = audit_entries(action.pk)
     assert (entry.door, entry.reason) == ("admin", "It was needed")
+
+
+@pytest.mark.parametrize("who", ["platform staff", "an operator of two firms"])
+def test_somebody_who_sees_several_firms_undoes_an_action(
+    mailbox: Mailbox, other_firm: Firm, who: str
+) -> None:
+    arrived = received(mailbox)
+    action = done(mailbox, arrived, "archive")
+    client = browser_of(mailbox.firm, Role.OPERATOR)
+    user = get_user(client)
+    if who == "platform staff":
+        user.is_superuser = True
+        user.save()
+    else:
+        MembershipFactory(user=user, firm=other_firm, role=Role.OPERATOR)
+    answer = submit(client, action, "undo")
+    assert "The undo was asked for" in messages_of(answer)
+    drain()
+    assert mailbox.labels(arrived) == set(ARRIVED)
 
 
 def test_opening_the_page_changes_nothing(mailbox: Mailbox) -> None:
