@@ -9,6 +9,7 @@ from typing import Any
 from django import forms
 from unfold.widgets import UnfoldAdminTextareaWidget
 
+from interfaces.stored_json import presentable
 from interfaces.strict_json import RepeatedKey, without_repeats
 from jobs.registry import JobPayload, JobType
 
@@ -47,7 +48,9 @@ class JSONAnswer(forms.CharField):
 
     def prepare_value(self, value: Any) -> Any:
         """Show a typed text unchanged, and a default value as JSON."""
-        return value if value is None or isinstance(value, str) else json.dumps(value, indent=2)
+        if value is None or isinstance(value, str):
+            return value
+        return json.dumps(presentable(value), ensure_ascii=False, indent=2)
 
 
 def schema_fields(declared: JobType) -> dict[str, forms.Field]:

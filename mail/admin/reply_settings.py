@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, ClassVar
 
 from django import forms
@@ -12,6 +11,7 @@ from django.http import HttpRequest
 from interfaces.admin.base import clipped, column
 from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm
 from jobs.admin.base import age_column
+from jobs.admin.schema_fields import JSONAnswer
 from mail.admin.base import json_block
 from mail.admin.filters import EnabledFilter
 from mail.admin.mailbox_choice import MailboxChoice
@@ -92,10 +92,9 @@ class StyleForm(_ReplyFields):
         initial="auto",
         help_text="A code such as en, or auto for the language of the message.",
     )
-    examples = forms.JSONField(
+    examples = JSONAnswer(
         required=False,
         initial=list,
-        widget=forms.Textarea(attrs={"rows": 5}),
         help_text='[{"context": "…", "input": "…", "draft": "…"}]',
     )
 
@@ -104,7 +103,7 @@ class StyleForm(_ReplyFields):
         super().prepare(request, row)
         if row is not None:
             self.initial["rules"] = "\n".join(row.rules)
-            self.initial["examples"] = json.loads(json.dumps(row.examples))
+            self.initial["examples"] = row.examples
 
     def clean_rules(self) -> list[str]:
         """Return the rules."""

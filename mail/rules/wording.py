@@ -161,7 +161,7 @@ def _read_action(line: str) -> dict[str, Any]:
     if brace:
         try:
             return {"action": name.strip(" :"), "parameters": json.loads(brace + rest)}
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _no_parameters(line) from None
     name, colon, label = line.partition(":")
     if colon and name.strip() not in _LABELLED:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from interfaces.stored_json import presentable
 from mail.errors import ReplyInvalid
 from mail.models import Contact, MailAccount, ReplySettings, ReplyStyle, ReplyTemplate
 from mail.models.reply_settings import (
@@ -144,7 +145,8 @@ def _style_faults(row: Any) -> Faults:
         most = f"{MAX_RULES} sentences of {MAX_RULE_CHARS} characters"
         faults.append(fault("rules", f"must be a list of at most {most}"))
     if not _are_examples(row.examples):
-        faults.append(fault("examples", "must be a list of {context, input, draft}"))
+        each = f"each a text of 1 to {MAX_RULE_CHARS} characters"
+        faults.append(fault("examples", f"must be a list of {{context, input, draft}}, {each}"))
     return faults
 
 
@@ -152,8 +154,14 @@ def _are_texts(values: Any) -> bool:
     return (
         isinstance(values, list)
         and len(values) <= MAX_RULES
-        and all(isinstance(one, str) and 0 < len(one) <= MAX_RULE_CHARS for one in values)
+        and all(_is_text(one) for one in values)
     )
+
+
+def _is_text(value: Any) -> bool:
+    """Say whether the database and a page can hold the text: JSON's escapes may be NUL or no text."""
+    is_short = isinstance(value, str) and 0 < len(value) <= MAX_RULE_CHARS
+    return is_short and presentable(value) == value
 
 
 def _are_examples(values: Any) -> bool:

@@ -212,7 +212,14 @@ def test_actions_are_written_and_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["snooze {amount: 2}", "snooze: 3 days", "forward: ann@x.example", "archive: now"]
+    "line",
+    [
+        "snooze {amount: 2}",
+        "snooze: 3 days",
+        "forward: ann@x.example",
+        "archive: now",
+        pytest.param("snooze " + '{"a":' * 5000 + "1" + "}" * 5000, id="too deep"),
+    ],
 )
 def test_an_action_that_cannot_be_read_says_how_parameters_are_written(line: str) -> None:
     with pytest.raises(RuleInvalid, match=r"not JSON .* example snooze {"):
