@@ -42,7 +42,7 @@ class PayloadField(forms.CharField):
         if canonical_json(payload) == canonical_json(redact_secrets(self._stored)):
             return None
         if not isinstance(payload, dict):
-            raise forms.ValidationError("The payload must be an object: { … }.")
+            raise forms.ValidationError("This must be an object: { … }.")
         whole: dict[str, Any] = restore_redacted(payload, self._stored)
         return whole
 
