@@ -12,7 +12,7 @@ from mail.models import ReplyStyle
 from mail.services.drafting.reply_rows import create_reply_row
 from tenants.models import Firm, Role
 from tests.factories.tenants import UserFactory
-from tests.jobs.admin.pages import operation_url, submit
+from tests.jobs.admin.pages import now, operation_url, submit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("M-19", "O-03")]
 
@@ -58,5 +58,5 @@ def test_examples_are_shown_as_they_are_read(browser: Client, firm: Firm) -> Non
     style = create_reply_row(ReplyStyle, firm.pk, name="formal", examples=[EXAMPLE])
     assert "Größe?" in browser.get(operation_url(style, "edit")).content.decode()
     assert submit(browser, style, "edit", sign_off="Grüße").status_code == 302
-    style.refresh_from_db(from_queryset=ReplyStyle.objects.unscoped("test"))
-    assert (style.sign_off, style.examples) == ("Grüße", [EXAMPLE])
+    stored = now(style)
+    assert (stored.sign_off, stored.examples) == ("Grüße", [EXAMPLE])
