@@ -37,7 +37,12 @@ def briefing_page(request: HttpRequest, account: MailAccount) -> TemplateRespons
         "account": account,
         "days": briefing.days,
         "categories": [
-            (name, CATEGORY_LABELS[value], briefing.categories[value], _threads(category=value))
+            (
+                name,
+                CATEGORY_LABELS[value],
+                briefing.categories[value],
+                _threads(category=value, briefing=account.pk),
+            )
             for value, name in CATEGORY_CHOICES
         ],
         "parts": [
@@ -114,5 +119,5 @@ def _line(model: str, pk: Any, text: str, *, label: str, tone: str, at: Any) -> 
     return {"href": href, "text": text, "label": label, "tone": tone, "at": age(at)}
 
 
-def _threads(**filters: str) -> str:
+def _threads(**filters: object) -> str:
     return f"{reverse('admin:mail_mailthread_changelist')}?{urlencode(filters)}"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 from django.db.models import QuerySet
+from django.http import HttpRequest
 
-from interfaces.admin.filters import SPANS, ChoiceFilter, field_filter, flag_filter
+from interfaces.admin.base import ParameterRefused
+from interfaces.admin.filters import SPANS, ChoiceFilter, Options, field_filter, flag_filter
 from jobs.admin.filters import AgeFilter
 from mail.models import (
     CATEGORY_CHOICES,
@@ -20,6 +24,7 @@ from mail.models import (
     DraftSource,
     DraftStatus,
     EventType,
+    MailAccount,
     Mode,
     OutboundStatus,
     ReminderStatus,
@@ -27,6 +32,7 @@ from mail.models import (
     SyncStatus,
     ThreadStatus,
 )
+from mail.services.mailboxes.briefing import open_among
 
 CategoryFilter = field_filter("category", CATEGORY_CHOICES)
 ThreadCategoryFilter = field_filter("category", CATEGORY_CHOICES, field="classification")
@@ -90,3 +96,29 @@ class LastMessageFilter(CreatedFilter):
     """Threads with a message of the last days."""
 
     field = "last_message_at"
+
+
+class BriefingFilter(ChoiceFilter):
+    """Threads that a mailbox's briefing counts, as it links to them; shown while it is set."""
+
+    title = "briefing of"
+    parameter_name = "briefing"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Options:
+        """Return the mailbox of the address, if there is one.
+
+        Raises:
+            ParameterRefused: there is no such mailbox.
+        """
+        value = request.GET.get(self.parameter_name, "")
+        if not value:
+            return ()
+        with suppress(ValueError):
+            account = MailAccount.objects.filter(pk=UUID(value)).first()
+            if account is not None:
+                return ((value, account.address),)
+        raise ParameterRefused(self.parameter_name, "There is no such mailbox.")
+
+    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the threads that this briefing counts."""
+        return open_among(rows.filter(account=value))

@@ -19,7 +19,12 @@ from mail.admin.base import (
     message_link,
     status_column,
 )
-from mail.admin.filters import LastMessageFilter, ThreadCategoryFilter, ThreadStatusFilter
+from mail.admin.filters import (
+    BriefingFilter,
+    LastMessageFilter,
+    ThreadCategoryFilter,
+    ThreadStatusFilter,
+)
 from mail.models import MailThread
 from mail.services.timelines.threads import newest_first
 from tenants.admin.filters import FirmFilter
@@ -34,7 +39,13 @@ class MailThreadAdmin(ContentAdmin):
     empty_text = "Mail is listed once a mailbox is connected and synced."
     list_display = ("line", "category", "state", "message_count", "account", "firm", "last")
     list_select_related = ("firm", "account")
-    list_filter = (ThreadCategoryFilter, ThreadStatusFilter, FirmFilter, LastMessageFilter)
+    list_filter = (
+        ThreadCategoryFilter,
+        ThreadStatusFilter,
+        FirmFilter,
+        LastMessageFilter,
+        BriefingFilter,
+    )
     search_fields = ("subject", "gmail_thread_id__exact")
     search_help_text = "Words of the subject, or Gmail's id"
     ordering = ("-last_message_at", "-id")

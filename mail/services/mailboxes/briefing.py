@@ -96,10 +96,18 @@ def open_by_category(account: MailAccount, days: int) -> dict[str, int]:
 
 
 def _open_threads(account: MailAccount, days: int) -> QuerySet[MailThread]:
+    return open_among(MailThread.objects.filter(account=account), days)
+
+
+def open_among(threads: QuerySet[MailThread], days: int = DAYS) -> QuerySet[MailThread]:
+    """Return those of the threads that the briefing of their mailbox counts by category.
+
+    Must run in a scope that has them.
+    """
     since = timezone.now() - timedelta(days=days)
-    threads = MailThread.objects.filter(account=account, last_message_at__gte=since)
+    recent = threads.filter(last_message_at__gte=since)
     return without_discarded(
-        threads.exclude(classification="").exclude(status=ThreadStatus.ARCHIVED)
+        recent.exclude(classification="").exclude(status=ThreadStatus.ARCHIVED)
     )
 
 
