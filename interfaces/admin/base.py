@@ -45,6 +45,11 @@ def clipped(text: str) -> SafeString:
     return format_html('<span class="queue-clip" title="{0}">{0}</span>', text)
 
 
+def name_cell(name: object) -> SafeString:
+    """Return a name for a list: a short one stays in one line, a long one takes several."""
+    return format_html('<span class="queue-name">{}</span>', name)
+
+
 def code_block(text: str) -> SafeString:
     """Return text as it was written, in a block that keyboards can reach and scroll."""
     return format_html('<pre class="queue-code" tabindex="0">{}</pre>', text)

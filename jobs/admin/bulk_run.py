@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from interfaces.admin.base import column
+from interfaces.admin.base import column, name_cell
 from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import LABELS, Fact, age_column, exact, firm_name, job_url, list_url
 from jobs.admin.operations import QueueOperation
@@ -83,7 +83,9 @@ class BulkRunAdmin(TenantOperationsAdmin):
     state_now = column("State", _state, label=LABELS)
     progress = column("Progress", lambda run: f"{_percent(run)}%")
     whose = column(
-        "Firm", lambda run: EVERY_FIRM if run.on_every_firm else firm_name(run), ordering="firm"
+        "Firm",
+        lambda run: name_cell(EVERY_FIRM if run.on_every_firm else firm_name(run)),
+        ordering="firm",
     )
     who = column("By", lambda run: run.started_by_name)
     started = age_column("Started", "created_at")

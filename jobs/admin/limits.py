@@ -10,7 +10,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from interfaces.admin.base import column
+from interfaces.admin.base import column, name_cell
 from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm
 from jobs.admin.base import page_time, type_choices
 from jobs.admin.filters import JobTypeFilter
@@ -113,7 +113,7 @@ class LimitAdmin(TenantOperationsAdmin):
     firm_columns = ("where",)
     returns_to_list = True
     list_select_related = ("firm",)
-    where = column("Firm", where)
+    where = column("Firm", lambda row: name_cell(where(row)))
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
         """Compare roles; require platform staff where the row holds for every firm."""

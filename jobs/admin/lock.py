@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from interfaces.admin.base import column
+from interfaces.admin.base import column, name_cell
 from jobs.admin.base import LABELS, age, age_column, job_url, link, list_url
 from jobs.admin.operations import QueueOperation
 from jobs.engine.clock import database_now
@@ -68,7 +68,7 @@ class LockAdmin(TenantOperationsAdmin):
     search_help_text = "Lock key (or its beginning)"
     ordering = ("lock_key", "slot", "id")
     fields = ("lock_key", "slot", "whose", "holder", "acquired_at", "expires_at", "fencing_token")
-    whose = column("Firm", _firm)
+    whose = column("Firm", lambda lock: name_cell(_firm(lock)))
     holder = column("Holder", _holder)
     held = age_column("Held since", "acquired_at")
     # A job's own lock lives as long as its job.

@@ -8,8 +8,10 @@ from typing import Any, cast
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Model
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from unfold.decorators import display
 
-from interfaces.admin.base import ReadOnlyAdmin, column
+from interfaces.admin.base import ReadOnlyAdmin, column, name_cell
 from interfaces.admin.operations import Operation, OperationsAdmin
 from tenants.access import Access, access_of
 from tenants.audit import Actor
@@ -17,6 +19,12 @@ from tenants.models import Role
 from tenants.scope import current_scope
 
 _ACCESS = "firm_access"
+
+
+@display(description="Firm")
+def firm(row: Any) -> SafeString:
+    """Return the row's firm, for a list."""
+    return name_cell(row.firm)
 
 
 class TenantAdmin(ReadOnlyAdmin):
@@ -38,10 +46,11 @@ class TenantAdmin(ReadOnlyAdmin):
         """Allow users who may view."""
         return self.has_view_permission(request)
 
-    def get_list_display(self, request: HttpRequest) -> list[str]:
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
         """Show the firm to users who see several."""
         hidden = () if sees_several_firms() else self.firm_columns
-        return [name for name in super().get_list_display(request) if name not in hidden]
+        shown = [name for name in super().get_list_display(request) if name not in hidden]
+        return [firm if name == "firm" else name for name in shown]
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
         """Show a row's user without Django's link: only platform staff may open its page."""

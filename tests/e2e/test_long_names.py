@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from jobs.models import DeadLetterQueue
+from jobs.operations.limits import pause
+from jobs.operations.schedules import create_schedule
 from jobs.registry import JobPayload, JobType, job
 from mail.models import MailAccount
 from tenants.audit import Actor, record_operation
@@ -35,6 +37,7 @@ HIDDEN_COLUMNS = """() => {
     return list.getBoundingClientRect().right - innerWidth;
 }"""
 
+CUT_TABLES = "tables => tables.map(one => one.scrollWidth > one.clientWidth)"
 LINES = """one => {
     const range = document.createRange();
     range.selectNodeContents(one);
@@ -107,6 +110,28 @@ def test_a_desk_shows_every_column_of_a_list(
         if name.count() and (box := name.bounding_box()):
             assert box["height"] < 100, "the name is not broken letter by letter"
     assert hidden == {}
+
+
+def test_a_long_name_of_a_firm_hides_no_column(
+    open_admin: Open, firm: Firm, letters: list[DeadLetterQueue]
+) -> None:
+    name = "Donaudampfschifffahrtsgesellschaft mbH Linz, Abteilung für Reisen und Frachten"
+    firm.name = f"{name} auf dem Schwarzen Meer"
+    firm.save()
+    pause(firm=firm, reason="the invoice")
+    create_schedule("Every morning " * 7, "noop", firm=firm, interval_seconds=3600)
+    UserFactory(username="root", password=PASSWORD, is_staff=True, is_superuser=True)
+    page = open_admin("root")
+    hidden = {}
+    for address in ("jobqueue", "deadletterqueue", "pause", "schedule"):
+        page.goto(f"/admin/jobs/{address}/")
+        if (pixels := page.evaluate(HIDDEN_COLUMNS)) > 0:
+            hidden[address] = pixels
+    assert hidden == {}
+    page.goto("/admin/")
+    tables = page.locator(".queue-scroll", has_text=name)
+    assert tables.count()
+    assert set(tables.evaluate_all(CUT_TABLES)) == {False}
 
 
 def test_a_desk_shows_the_address_of_a_mailbox_in_one_line(open_admin: Open, firm: Firm) -> None:
