@@ -34,7 +34,7 @@ from mail.services.approvals.approvals import (
     refuse,
     reject,
 )
-from mail.services.approvals.notice import all_facts_of, content_of, facts_of
+from mail.services.approvals.notice import all_facts_of, content_of
 from mail.services.sending.loop_guard import lock_replies
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
@@ -59,8 +59,8 @@ def _obstacle(approval: Approval) -> str:
 
 
 def _effect(approval: Approval) -> str:
-    asked = "; ".join(f"{name}: {value}" for name, value in facts_of(approval))
-    return f"Mailroom does this once, exactly as shown. {asked}"
+    asked = (f"{name}: {value}" for name, value in all_facts_of(approval))
+    return "\n".join(["Mailroom does this once, exactly as shown.", *asked])
 
 
 def _report(approval: Approval) -> str:

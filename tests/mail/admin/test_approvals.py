@@ -50,6 +50,16 @@ def test_a_question_is_shown_and_decided(box: Mailbox, decision: str, mails: int
 
 
 @pytest.mark.req("M-14")
+def test_the_page_that_asks_shows_what_is_sent_in_its_lines(box: Mailbox) -> None:
+    approval = waiting(box)
+    shown = browser(person(box)).get(operation_url(approval, "approve")).content.decode()
+    text = shown.partition('<p class="queue-written">')[2].partition("</p>")[0]
+    names = [line.partition(":")[0] for line in text.splitlines()]
+    assert names[0] == "Mailroom does this once, exactly as shown."
+    assert {"Action", "Mailbox", "To", "Subject"} <= {*names}
+
+
+@pytest.mark.req("M-14")
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 def test_a_decision_on_a_page_that_is_out_of_date_is_in_the_audit_log(
     box: Mailbox, decision: str
