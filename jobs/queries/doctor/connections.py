@@ -102,9 +102,10 @@ def check() -> Iterator[Finding]:
     yield from check_own_pool(sums["most"])
     workers, handlers = sums["workers"], sums["handlers"]
     needed = handlers + workers * CONNECTIONS_BESIDE_HANDLERS
+    processes = "process" if workers == 1 else "processes"
     what = (
-        f"{workers} live worker processes with {handlers} handlers may open {needed} connections; "
-        f"this role may have {allowed}."
+        f"{workers} live worker {processes} with {handlers} handlers may open {needed} "
+        f"connections; this role may have {allowed}."
     )
     mend = (
         "Lower --concurrency or --processes, or put PgBouncer in between; or "
