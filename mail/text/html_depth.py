@@ -1,4 +1,4 @@
-"""Keeps HTML from nesting so deeply that building its tree takes minutes, or all memory."""
+"""Keeps HTML from taking the sanitiser minutes, or all memory: by its nesting, or by what it escapes."""
 
 from __future__ import annotations
 
@@ -39,22 +39,34 @@ _NOT_NESTING: Final = frozenset(
 _MAX_EFFORT: Final = 1_000_000
 # So few tags stay below that effort however they are nested.
 _FEW_TAGS: Final = 1_400
+# For each & and each no-break space the sanitiser reads the text, or the attribute, to its end once
+# more. By this bound that takes half a second.
+_MAX_REREAD: Final = 20_000_000_000
+# The length of the pieces in which text alone is handed over, so that none is read for long.
+_PIECE_CHARS: Final = 1_000
+# The sanitiser keeps no comment, but texts on both sides of one stay apart.
+_BETWEEN_PIECES: Final = "<!---->"
 
 
 def buildable(html: str) -> str:
-    """Return HTML whose tree the sanitiser can build; if it nests too deeply, only its text.
+    """Return HTML that the sanitiser can handle; if it nests or escapes too much, only its text.
 
     All HTML from mail must go through this function before it goes to the sanitiser.
     """
-    if html.count("<") <= _FEW_TAGS:
+    rereads = (html.count("&") + html.count("\N{NO-BREAK SPACE}")) * len(html)
+    if html.count("<") <= _FEW_TAGS and rereads <= _MAX_REREAD:
         return html
     # Written again from the tokens, so that the sanitiser gets exactly the tags that were counted.
     found = list(tokens(html))
-    if _effort(found) > _MAX_EFFORT:
-        return " ".join(
-            escape(one.data) for one in found if isinstance(one, Text) and not one.raw_in
-        )
+    if rereads > _MAX_REREAD or _effort(found) > _MAX_EFFORT:
+        return _only_text(found)
     return "".join(_as_html(one) for one in found)
+
+
+def _only_text(found: Iterable[Tag | Text]) -> str:
+    text = " ".join(one.data for one in found if isinstance(one, Text) and not one.raw_in)
+    pieces = (text[at : at + _PIECE_CHARS] for at in range(0, len(text), _PIECE_CHARS))
+    return _BETWEEN_PIECES.join(escape(piece) for piece in pieces)
 
 
 def _effort(found: Iterable[Tag | Text]) -> int:

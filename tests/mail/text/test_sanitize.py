@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from html import unescape
+
 import pytest
 
 from mail.services.sending.compose import forward_content
@@ -36,6 +39,25 @@ def test_what_nests_too_deeply_is_left_with_its_text(html: str) -> None:
     # An attacker could otherwise make the output many times longer than the input.
     assert len(shown) < 2 * len(html)
     assert depth_of(shown) < 500
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "&" * 800_000,
+        "\N{NO-BREAK SPACE}" * 800_000,
+        f"<p>Hello <a title='{'&' * 800_000}'>there</a>",
+    ],
+    ids=["text", "spaces", "attribute"],
+)
+def test_what_is_escaped_all_through_takes_no_minute(html: str) -> None:
+    begun = time.process_time()
+    shown = sanitize_html(f"Our prices {html}")
+    # Ten seconds and more without a bound, and four times that for twice the length.
+    assert time.process_time() - begun < 4
+    assert shown.startswith("Our prices ")
+    # Only what is hidden in attributes is lost.
+    assert html.startswith("<p>") or unescape(shown) == f"Our prices {html}"
 
 
 def test_a_long_mail_keeps_its_form_and_loses_what_acts() -> None:
