@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q
 from django.utils import timezone
 
 from mail.errors import RowGone
@@ -33,12 +34,13 @@ def apply_page(
     in spam.
 
     Raises:
-        RowGone: the rule is gone.
+        RowGone: the rule is gone, or is another mailbox's.
     """
     with firm_scope(account.firm_id):
-        rule = Rule.objects.filter(pk=rule_id).first()
+        # A job enqueued or edited by hand may name the rule of another mailbox.
+        rule = Rule.objects.filter(Q(account=None) | Q(account=account), pk=rule_id).first()
         if rule is None:
-            raise RowGone(f"rule {rule_id} is gone")
+            raise RowGone(f"rule {rule_id} is gone, or belongs to another mailbox")
         if not rule.enabled or not may_write(account):
             return {
                 "skipped": True,

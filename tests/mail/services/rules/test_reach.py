@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jobs.operations.enqueue import enqueue
 from mail.models import (
     Action,
     ActionStatus,
@@ -205,6 +206,25 @@ def test_a_shared_mailbox_is_open_to_every_rule(private: Mailbox, admin: Actor) 
     rule = enabled(private, admin, PRICES)
     asked(private)
     assert len(acted(rule)) == 1
+
+
+@pytest.mark.req("M-10")
+@pytest.mark.parametrize("shared", [False, True])
+def test_no_job_applies_the_rule_of_one_mailbox_to_another(private: Mailbox, shared: bool) -> None:
+    developer = person(private, Role.DEVELOPER)
+    with firm_scope(private.firm):
+        own = MailAccount.objects.create(address="dev@acme.example", owner=developer.user)
+        MailAccount.objects.filter(pk=private.account.pk).update(shared=shared)
+    asked(private)
+    one_mailbox = {"scope": Scope.ACCOUNT, "account_id": own.pk}
+    spared = {"actions": [FORWARD, STAR], "safe_mode": "dangerous_override"}
+    rule = enabled(private, developer, CUSTOMER, **spared, **one_mailbox)
+    payload = {"account_id": str(private.account.pk), "rule_id": str(rule.pk), "days": 3650}
+    enqueue("apply_rule", payload, firm=private.firm, by=developer)
+    drain()
+    assert jobs("apply_rule", live=False)
+    assert acted(rule) == []
+    assert sent(private) == []
 
 
 def test_a_try_says_where_the_rule_will_do_less(private: Mailbox, admin: Actor) -> None:
