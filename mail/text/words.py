@@ -6,9 +6,10 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-# PostgreSQL refuses a word above 2 KB and a text index above 1 MB.
+# PostgreSQL refuses a word above 2 KB, and words of 1 MB (2**20 - 1 bytes) together.
 MAX_WORD_LENGTH = 100
 MAX_WORDS = 5000
+MAX_BYTES = 1_000_000
 MAX_TEXT = 500_000
 
 # Vowels and tones of New Tai Lue and two signs of Vedic texts are letters to Python, but gaps to
@@ -23,7 +24,13 @@ _UNSPACED = re.compile(UNSPACED)
 def words_of(*texts: str) -> list[str]:
     """Return each word once, in alphabetical order; of long texts only the first words."""
     found: set[str] = set()
+    room = MAX_BYTES
     for word in _words(texts):
+        if word in found:
+            continue
+        room -= len(word.encode())
+        if room < 0:
+            break
         found.add(word)
         if len(found) >= MAX_WORDS:
             break

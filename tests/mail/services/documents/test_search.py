@@ -173,3 +173,13 @@ def test_an_erased_person_leaves_no_words(box: Mailbox) -> None:
 def test_words_are_bounded() -> None:
     assert len(words_of(" ".join(map(str, range(10 * MAX_WORDS))))) == MAX_WORDS
     assert max(map(len, words_of("x" * 10_000))) == MAX_WORD_LENGTH
+
+
+def test_a_mail_of_nothing_but_long_words_is_stored_and_found(box: Mailbox) -> None:
+    # Of 4,900 words of 400 bytes each, PostgreSQL would refuse an index of all.
+    letters = [chr(0x20000 + number) for number in range(70)]
+    words = [f"{one}{other}{chr(0x20100) * 98}" for one in letters for other in letters]
+    box.receive(letter("Long words", "\n".join(words)))
+    box.store_all()
+    assert found(box.firm, "long words") == 1
+    assert found(box.firm, words[0]) == 1
