@@ -7,6 +7,7 @@ the document has left the state that the step begins in. Its bytes are kept unti
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -40,6 +41,9 @@ from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
 FETCH_TYPE, SCAN_TYPE, EXTRACT_TYPE = "attachment.fetch", "malware_scan", "text_extract"
+# Each document costs three jobs, two requests to Gmail and a process, and a mail may have thousands
+# of attachments.
+MOST_OF_A_MESSAGE = 100
 
 
 def reads_attachments_of(account: MailAccount) -> bool:
@@ -57,16 +61,21 @@ def set_reading(account: MailAccount, *, read: bool, reason: str = "", by: Actor
 
 
 def request_documents(account: MailAccount, messages: Sequence[Message]) -> None:
-    """Have the readable attachments of new messages read. Must run in the firm's scope."""
+    """Have the readable attachments of new messages read, the first hundred of each message.
+
+    Must run in the firm's scope.
+    """
     if not messages or not reads_attachments_of(account):
         return
     ids = [message.pk for message in messages]
     attachments = Attachment.objects.filter(message_id__in=ids).order_by("pk")
-    documents = [
-        _new_document(account, attachment)
-        for attachment in attachments
-        if kind_of(attachment.filename, attachment.mime_type) is not None
-    ]
+    documents, of_message = [], Counter[UUID]()
+    for attachment in attachments:
+        if kind_of(attachment.filename, attachment.mime_type) is None:
+            continue
+        of_message[attachment.message_id] += 1
+        if of_message[attachment.message_id] <= MOST_OF_A_MESSAGE:
+            documents.append(_new_document(account, attachment))
     Document.objects.bulk_create(documents)
     waiting = [one for one in documents if one.status == DocumentStatus.WAITING]
     specs = [EnqueueSpec(FETCH_TYPE, _payload(one), priority=Priority.LOW) for one in waiting]

@@ -63,6 +63,17 @@ def found(firm: Firm, text: str = WORD) -> int:
         return len(find_messages(text, Q()))
 
 
+def test_of_a_mail_with_very_many_attachments_the_first_hundred_are_read(
+    mailbox: Mailbox,
+) -> None:
+    files = [(f"{number}.txt", b"parsnip") for number in range(documents.MOST_OF_A_MESSAGE + 5)]
+    found = receive(mailbox, ("setup.exe", b"MZ"), *files)
+    with firm_scope(mailbox.firm):
+        names = {one.attachment.filename for one in found}
+    assert names == {name for name, _ in files[: documents.MOST_OF_A_MESSAGE]}
+    assert len(jobs("attachment.fetch")) == documents.MOST_OF_A_MESSAGE
+
+
 def test_search_finds_a_word_of_an_attachment(mailbox: Mailbox) -> None:
     content = pdf()
     receive(mailbox, ("prices.pdf", content), ("setup.exe", b"MZ"), ("more.docx", docx("turnip")))
