@@ -27,6 +27,7 @@ from mail.text.html_text import html_to_text
 from mail.text.parse import parse_message
 from mail.text.parsed import Address, ParsedMail
 from mail.text.parts import raw_headers
+from mail.text.quotes import split_reply
 from tenants.scope import firm_scope
 
 MARKER: Final = "✂️"
@@ -35,6 +36,7 @@ _MARKER: Final = re.compile("✂\ufe0f?")
 MAX_DRAFT_CHARS: Final = 100_000
 # How many of the newest drafts are read to find one outside its thread.
 MOST_OUTSIDE: Final = 50
+_MOST_BEFORE_QUOTE: Final = 4
 NO_INSTRUCTION: Final = "(no specific instruction provided)"
 _TAG: Final = re.compile(r"(<[^>]*>)")
 # These tags begin and end a line; other tags stand between words.
@@ -79,6 +81,15 @@ class GmailDraft:
         return _MARKER.split(self.text, maxsplit=1)[0].strip()
 
     @property
+    def said(self) -> str:
+        """What the person wrote above the marker, without the mail that the draft quotes there.
+
+        That mail is somebody else's word, and must not pass for the person's.
+        """
+        parts = split_reply(self.above)
+        return parts.reply if parts.quoted else self.above
+
+    @property
     def below(self) -> str:
         """What stands below the marker."""
         parts = _MARKER.split(self.text, maxsplit=1)
@@ -115,8 +126,18 @@ def is_edited_below(draft: Draft, current: GmailDraft) -> bool:
 
 
 def is_kept_whole(current: GmailDraft, instruction: str) -> bool:
-    """Say whether the instruction holds everything above the marker, and no file is attached."""
-    return current.above == instruction and not current.has_files
+    """Say whether the instruction holds all above the marker but quoted mail; no file is attached."""
+    if current.has_files or current.said != instruction:
+        return False
+    rest = current.above.removeprefix(instruction)
+    return not rest or (current.above.startswith(instruction) and _is_quote(rest))
+
+
+def _is_quote(text: str) -> bool:
+    """Say whether the text is quoted lines alone, after a line or two that say whose."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    marked = [line.startswith(">") for line in lines]
+    return True in marked[:_MOST_BEFORE_QUOTE] and all(marked[marked.index(True) :])
 
 
 def order_in(draft: Draft, current: GmailDraft) -> str:

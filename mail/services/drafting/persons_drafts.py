@@ -48,12 +48,12 @@ def note_edits(task: DraftTask, drafts: Iterable[GmailDraft]) -> None:
 
 
 def noted_order(task: DraftTask, notes: GmailDraft | None) -> str:
-    """Return the person's notes: what stands above the marker, or all if there is no marker.
+    """Return the person's notes: what they wrote above the marker, or all if there is no marker.
 
     Without notes it is what an earlier attempt stored of them before it moved them to the trash.
     That attempt's draft may answer an older message; then this draft replaces it.
     """
-    noted = "" if notes is None else notes.above[:MAX_INSTRUCTION_LENGTH]
+    noted = "" if notes is None else notes.said[:MAX_INSTRUCTION_LENGTH]
     if noted:
         return noted
     with firm_scope(task.account.firm_id):

@@ -63,8 +63,11 @@ def noted(mailbox: Mailbox, notes: str) -> str:
         show_image,
         lambda mail: mail.set_content(LONG),
         lambda mail: mail.set_content(f"{LONG}\n{MARK}\nold text"),
+        lambda mail: mail.set_content(
+            "Say yes.\n\nOn 3 Nov 2026 Anna wrote:\n\n> When?\n\nAt six."
+        ),
     ],
-    ids=["file", "image", "long", "long above the marker"],
+    ids=["file", "image", "long", "long above the marker", "an answer below the quote"],
 )
 def test_notes_that_no_row_can_keep_stay_beside_the_draft(
     mailbox: Mailbox, change: Callable[[EmailMessage], object]
