@@ -13,6 +13,7 @@ from typing import Final
 from mail.text.encoded_words import decode_header, recover_bytes
 from mail.text.parsed import Address
 
+_GMAIL_DOMAINS: Final = ("gmail.com", "googlemail.com")
 _FIELD_CHARS: Final = 100_000
 _ADDRESS_CHARS: Final = 320
 _NAME_CHARS: Final = 200
@@ -133,3 +134,20 @@ def _unquote(name: str) -> str:
 
 def _address(name: str, address: str) -> Address:
     return Address(decode_header(name, _NAME_CHARS), decode_header(address, _ADDRESS_CHARS))
+
+
+def untagged(address: str) -> str:
+    """Return the address without the part after a plus sign, which ticket systems vary."""
+    local, _, domain = address.rpartition("@")
+    return f"{local.partition('+')[0] or local}@{domain}"
+
+
+def inbox_of(address: str) -> str:
+    """Return what the addresses of one inbox have in common: no tag, and in Gmail's domains no dots.
+
+    Source: https://support.google.com/mail/answer/7436150
+    """
+    local, _, domain = untagged(address).rpartition("@")
+    if domain not in _GMAIL_DOMAINS:
+        return f"{local}@{domain}"
+    return f"{local.replace('.', '')}@{_GMAIL_DOMAINS[0]}"

@@ -11,7 +11,6 @@ from typing import Final, Literal
 import nh3
 
 from mail.models import MailAccount, Message, OutboundKind
-from mail.services.mailboxes.accounts import own_addresses
 from mail.text.addresses import parse_addresses
 from mail.text.cleaning import clean_line
 from mail.text.headers import parse_message_ids
@@ -141,12 +140,6 @@ def signed(text: str, html_text: str, signature: str) -> tuple[str, str]:
 def stored_headers(message: Message) -> Headers:
     """Return a stored message's headers."""
     return Headers(tuple((name, value) for name, value in message.headers))
-
-
-def own_recipients(account: MailAccount, content: Content) -> list[Address]:
-    """Return the recipients that are the mailbox's owner."""
-    own = own_addresses(account)
-    return [one for one in (*content.to, *content.cc, *content.bcc) if one.key in own]
 
 
 def _prefixed(prefix: str, known: re.Pattern[str], subject: str) -> str:

@@ -15,7 +15,8 @@ from mail.gmail.mime import OUTBOUND_HEADER
 from mail.models import MailAccount, Message, OutboundKind, OutboundMessage, OutboundStatus
 from mail.rules.automated import automated_signal, is_auto_submitted
 from mail.services.mailboxes.accounts import own_addresses
-from mail.services.sending.compose import Content, own_recipients, stored_headers
+from mail.services.sending.compose import Content, stored_headers
+from mail.text.addresses import inbox_of, untagged
 from mail.text.authentication import is_forged
 from mail.text.parsed import Address, Headers, from_stored
 
@@ -38,10 +39,11 @@ def check_automatic(account: MailAccount, content: Content) -> None:
         AutomaticRefused: it could begin a loop, is the second answer within a day, or the owner has
             answered.
     """
-    if own_recipients(account, content):
+    own = {inbox_of(one) for one in own_addresses(account)}
+    if any(inbox_of(one.key) in own for one in (*content.to, *content.cc, *content.bcc)):
         raise AutomaticRefused("The message would go to the mailbox's own owner.")
     if content.message is not None:
-        _check_original(account, content.message, content)
+        _check_original(content.message, content, own)
     if content.kind == OutboundKind.REPLY:
         if len(content.to) > 1:
             raise AutomaticRefused("The message would answer several addresses at once.")
@@ -116,7 +118,7 @@ def stays_failed(outbound: OutboundMessage) -> bool:
     return bool(why)
 
 
-def _check_original(account: MailAccount, message: Message, content: Content) -> None:
+def _check_original(message: Message, content: Content, own: Collection[str]) -> None:
     headers = stored_headers(message)
     if OUTBOUND_HEADER in headers:
         raise AutomaticRefused("The message was sent by Mailroom.")
@@ -124,7 +126,7 @@ def _check_original(account: MailAccount, message: Message, content: Content) ->
         return
     if "SPAM" in message.labels:
         raise AutomaticRefused("The message is among spam, whose sender may be forged.")
-    if message.outgoing or message.sender_address.lower() in own_addresses(account):
+    if message.outgoing or inbox_of(message.sender_address.lower()) in own:
         raise AutomaticRefused("The message is the owner's own.")
     sender = Address(message.sender_name, message.sender_address)
     if is_forged(headers, sender):
@@ -168,9 +170,3 @@ class _Replies:
         )
         others = rows.exclude(auto_reply_to="").exclude(status__in=_NOT_SENT)
         return others if self.apart_from is None else others.exclude(pk=self.apart_from)
-
-
-def untagged(address: str) -> str:
-    """Return the address without the part after a plus sign, which ticket systems vary."""
-    local, _, domain = address.rpartition("@")
-    return f"{local.partition('+')[0] or local}@{domain}"

@@ -31,7 +31,8 @@ from mail.services.sending.compose import (
     signed,
 )
 from mail.services.sending.database_identity import database_identity
-from mail.services.sending.loop_guard import check_automatic, untagged
+from mail.services.sending.loop_guard import check_automatic
+from mail.text.addresses import untagged
 from mail.text.parsed import Address, as_stored, from_stored
 
 # Gmail takes 25 MB; encoded for mail, attachments grow by a third.
