@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.contrib.admin.views.main import PAGE_VAR, SEARCH_VAR, ChangeList
 from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
@@ -227,3 +228,8 @@ class ReadOnlyAdmin(StrictListAdmin):
     def address(self, page: str, *args: Any) -> str:
         """Return the address of one of the model's pages."""
         return reverse(f"admin:{self.url_name(page)}", args=args)
+
+    def kept_address(self, request: HttpRequest, page: str, *args: Any) -> str:
+        """Return the address of a page from which one returns to the list as it was filtered."""
+        filters = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
+        return str(add_preserved_filters(filters, self.address(page, *args)))

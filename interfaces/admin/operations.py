@@ -212,7 +212,7 @@ class OperationsAdmin(ReadOnlyAdmin):
     ) -> Any:
         """Show the list with the operations that are possible and that the user's roles allow."""
         buttons = [
-            (operation, self.address(operation.name))
+            (operation, self.kept_address(request, operation.name))
             for operation in self.list_operations
             if self.may(request, operation) and not operation.obstacle(None)
         ]
@@ -221,7 +221,7 @@ class OperationsAdmin(ReadOnlyAdmin):
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Add the operations that the row's state and the user's role allow."""
         buttons = [
-            (operation, self.address(operation.name, row.pk))
+            (operation, self.kept_address(request, operation.name, row.pk))
             for operation in self.operations
             if self.may(request, operation, row) and not operation.obstacle(row)
         ]
@@ -259,7 +259,7 @@ class OperationsAdmin(ReadOnlyAdmin):
         """Say what was done, and return to the row's page, or to the list if the row is gone."""
         left = None if row is None else self.model.objects.filter(pk=row.pk).first()
         messages.success(request, operation.report(made if row is None else left or row))
-        return HttpResponseRedirect(self._back(None if self.returns_to_list else left))
+        return HttpResponseRedirect(self._back(request, None if self.returns_to_list else left))
 
     def _get_row(self, request: HttpRequest, object_id: str) -> Any:
         row: Any = self.get_object(request, object_id)
@@ -291,9 +291,10 @@ class OperationsAdmin(ReadOnlyAdmin):
             "text": operation.effect_on(row) if form is not None else operation.obstacle(row),
             "form": form,
             "seen": operation.seen(row),
-            "back": self._back(row),
+            "back": self._back(request, row),
         }
         return TemplateResponse(request, "admin/operation.html", context, status=status)
 
-    def _back(self, row: Any) -> str:
-        return self.address("changelist") if row is None else self.address("change", row.pk)
+    def _back(self, request: HttpRequest, row: Any) -> str:
+        page = ("changelist",) if row is None else ("change", row.pk)
+        return self.kept_address(request, *page)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -45,6 +46,32 @@ def test_a_job_that_ended_badly_is_retried(
     (entry,) = audit_entries(job.pk)
     assert (entry.act, entry.door, entry.reason) == ("job.retry", "admin", "fixed upstream")
     assert entry.actor_name == "operator@acme.example"
+
+
+def link_of(page: Any, name: str) -> str:
+    """Return the address of the page's link to one that begins so."""
+    (address, *others) = set(re.findall(rf'href="({name}[^"]*)"', page.content.decode()))
+    assert others == []
+    return unescape(address)
+
+
+@pytest.mark.req("J-17")
+def test_from_a_filtered_list_an_operation_leads_back_to_it(
+    operator: Client, acme: FirmRows
+) -> None:
+    job = JobQueueFactory(
+        firm=acme.firm, status=Status.FAILED, attempts=3, completed_at=timezone.now()
+    )
+    jobs = reverse("admin:jobs_jobqueue_changelist")
+    filtered = f"{jobs}?status=failed"
+    page = operator.get(link_of(operator.get(filtered), operation_url(job, "change")))
+    assert f'href="{filtered}"' in page.content.decode()
+    retry = link_of(page, operation_url(job, "retry"))
+    asked = operator.get(retry)
+    assert asked.context["back"] == page.request["PATH_INFO"] + "?" + page.request["QUERY_STRING"]
+    done = operator.post(retry, {"seen": asked.context["seen"], "reason": "fixed upstream"})
+    assert now(job).status == "pending"
+    assert f'href="{filtered}"' in operator.get(done["Location"]).content.decode()
 
 
 @pytest.mark.req("J-16")
