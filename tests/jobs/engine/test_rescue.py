@@ -114,7 +114,7 @@ def test_a_job_that_started_with_its_claim_has_its_attempt_counted(add):
 def test_a_job_that_was_given_back_after_such_a_claim_has_not_started(add):
     job_id = add()
     held = claim(new_worker(), 1, FairShare(), starts=True)
-    assert release(held, "worker stopped") == [job_id]
+    assert release(held, "worker stopped") == {job_id: Status.PENDING}
     assert row(job_id).started_at is None
     take_one(new_worker())
     assert after_the_lease().rescued == 1
