@@ -18,7 +18,7 @@ _WROTE_ENDS: Final = (
 _MIDDLE_VERBS: Final = (" schrieb ", " schreef ", " skrev ")
 """How the line before a quote starts and ends: a date in between, and who wrote."""
 
-_WRITER: Final = re.compile(r"[<(][^<>()\s]{1,320}@[^<>()\s]{1,320}[>)]")
+_WRITER: Final = re.compile(r"[<(][^<>()\s@]{1,320}@[^<>()\s@]{1,320}[>)]")
 _COLONS: Final = (":", "\uff1a")
 _DIVIDER: Final = re.compile(
     r"[-_=]{2,}\s{0,4}(?:original message|original-nachricht|ursprüngliche nachricht|"

@@ -96,10 +96,14 @@ def test_a_forward_without_a_word_is_read_whole():
 
 
 @pytest.mark.parametrize(
-    "piece", ["on ", "On a\n", "a@", "> ", "-", "_\n", "From:\n", "Sent: wrote:"]
+    "piece",
+    [
+        *("on ", "On a\n", "a@", "> ", "-", "_\n", "From:\n", "Sent: wrote:"),
+        pytest.param(f"1<{'a@' * 198}:\n", id="names of writers"),
+    ],
 )
 def test_a_hostile_megabyte_is_split_in_seconds(piece):
     text = (piece * (1_000_000 // len(piece) + 1))[:1_000_000]
     started = time.process_time()
     split_reply(text)
-    assert time.process_time() - started < 20
+    assert time.process_time() - started < 10
