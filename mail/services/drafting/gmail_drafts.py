@@ -36,7 +36,8 @@ _MARKER: Final = re.compile("✂\ufe0f?")
 MAX_DRAFT_CHARS: Final = 100_000
 # How many of the newest drafts are read to find one outside its thread.
 MOST_OUTSIDE: Final = 50
-_MOST_BEFORE_QUOTE: Final = 4
+# How many lines may say whose words follow.
+_MOST_BEFORE_QUOTE: Final = 3
 NO_INSTRUCTION: Final = "(no specific instruction provided)"
 _TAG: Final = re.compile(r"(<[^>]*>)")
 # These tags begin and end a line; other tags stand between words.
@@ -134,10 +135,14 @@ def is_kept_whole(current: GmailDraft, instruction: str) -> bool:
 
 
 def _is_quote(text: str) -> bool:
-    """Say whether the text is quoted lines alone, after a line or two that say whose."""
+    """Say whether the text is quoted lines alone, after a few that say whose.
+
+    Quoted lines without those may be what the person wants to have said.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     marked = [line.startswith(">") for line in lines]
-    return True in marked[:_MOST_BEFORE_QUOTE] and all(marked[marked.index(True) :])
+    before = marked.index(True) if True in marked else 0
+    return 0 < before <= _MOST_BEFORE_QUOTE and all(marked[before:])
 
 
 def order_in(draft: Draft, current: GmailDraft) -> str:

@@ -66,8 +66,12 @@ def noted(mailbox: Mailbox, notes: str) -> str:
         lambda mail: mail.set_content(
             "Say yes.\n\nOn 3 Nov 2026 Anna wrote:\n\n> When?\n\nAt six."
         ),
+        lambda mail: mail.set_content("Say yes, in these words:\n\n> We are glad to come."),
     ],
-    ids=["file", "image", "long", "long above the marker", "an answer below the quote"],
+    ids=[
+        *("file", "image", "long", "long above the marker"),
+        *("an answer below the quote", "words to quote"),
+    ],
 )
 def test_notes_that_no_row_can_keep_stay_beside_the_draft(
     mailbox: Mailbox, change: Callable[[EmailMessage], object]
