@@ -99,7 +99,7 @@ class GmailClient:
     def get_messages(
         self, message_ids: Sequence[str], fmt: MessageFormat = "full"
     ) -> dict[str, Message | GmailError]:
-        """Return each message, or its error, by message id; one request takes 50 ids at most."""
+        """Return each message, or its error, by message id; one request takes `MAX_BATCH` ids."""
         if len(message_ids) > MAX_BATCH:
             raise ValueError(f"a batch takes {MAX_BATCH} messages at most")
         found: dict[str, Message | GmailError] = {}
