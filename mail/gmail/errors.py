@@ -36,7 +36,8 @@ from googleapiclient.errors import HttpError
 _USAGE_REASONS = frozenset(
     {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"}
 )
-# Google refuses every refresh with these until a person has acted; the last is Advanced Protection's.
+# Google refuses every refresh with these until a person has acted; the last is that of Advanced
+# Protection.
 # Source: https://developers.google.com/identity/protocols/oauth2#expiration
 _GRANT_REASONS = frozenset({"invalid_grant", "admin_policy_enforced", "policy_enforced"})
 UNANSWERED = "TimeoutError"

@@ -71,8 +71,8 @@ def _written(one: Address) -> str:
 def _split(value: str) -> list[tuple[str, str]]:
     """Split an address list at its commas into pairs of (text, comment); drop names of groups.
 
-    A bracket that is never closed, as in `Ann (Sales <ann@…>`, is a character like others; otherwise
-    all addresses behind it would be lost.
+    A bracket that is never closed, as in `Ann (Sales <ann@…>`, is a character like others;
+    otherwise all addresses behind it would be lost.
     """
     pieces, unclosed = _read_list(value, frozenset())
     if unclosed:

@@ -155,7 +155,9 @@ def _is_text(part: Part) -> bool:
 
 
 def _is_amp(part: Part) -> bool:
-    """Tell whether this is the same body once more, for programs that run AMP; replies leave it out.
+    """Tell whether this is the same body once more, for programs that run AMP.
+
+    Replies and forwards leave it out.
 
     Source: https://amp.dev/documentation/guides-and-tutorials/learn/email-spec/amp-email-structure
     """

@@ -1,4 +1,4 @@
-"""Keeps HTML from taking the sanitiser minutes, or all memory: by its nesting, or by what it escapes."""
+"""Keeps HTML from taking the sanitiser minutes, or all memory, by its nesting or its escapes."""
 
 from __future__ import annotations
 

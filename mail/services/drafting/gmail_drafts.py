@@ -127,7 +127,7 @@ def is_edited_below(draft: Draft, current: GmailDraft) -> bool:
 
 
 def is_kept_whole(current: GmailDraft, instruction: str) -> bool:
-    """Say whether the instruction holds all above the marker but quoted mail; no file is attached."""
+    """Say whether the instruction is all above the marker but quoted mail, without a file."""
     if current.has_files or current.said != instruction:
         return False
     rest = current.above.removeprefix(instruction)

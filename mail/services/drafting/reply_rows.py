@@ -159,7 +159,7 @@ def _are_texts(values: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Say whether the database and a page can hold the text: JSON's escapes may be NUL or no text."""
+    """Say whether databases and pages can hold the text: escapes in JSON may be NUL or no text."""
     is_short = isinstance(value, str) and 0 < len(value) <= MAX_RULE_CHARS
     return is_short and presentable(value) == value
 

@@ -93,7 +93,7 @@ def _watch(gmail: GmailClient, topic: str, label_ids: Sequence[str]) -> Watch:
         try:
             return gmail.watch(topic, label_ids)
         except GmailConflict:
-            # The topic in the settings was changed: Gmail has one watch for each mailbox and project.
+            # The setting was changed: Gmail has one watch for each mailbox and project.
             gmail.stop_watch()
             return gmail.watch(topic, label_ids)
     except (GmailForbidden, GmailNotFound, GmailBadRequest) as error:
