@@ -135,8 +135,8 @@ _SCHEMES: Final = frozenset({"http", "https", "mailto", "tel", "data"})
 def sanitize_html(html: str, *, remote_images: bool = False) -> str:
     """Return the HTML without active content; without `remote_images` it fetches nothing.
 
-    The result is shown in a sandboxed frame with a policy of its own in addition. HTML that nests
-    too deeply to be parsed is left with its text.
+    The result is shown in a sandboxed frame with a policy of its own in addition. Of HTML that
+    nests too deeply, or escapes too much, to be parsed soon only the text is left.
     """
 
     def keep(tag: str, name: str, value: str) -> str | None:
