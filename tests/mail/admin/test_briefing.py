@@ -18,7 +18,7 @@ from tests.factories.mail import MailAccountFactory, MailThreadFactory
 from tests.factories.tenants import UserFactory
 from tests.mail.mail_kit import Mailbox
 
-pytestmark = [pytest.mark.django_db, pytest.mark.req("M-22")]
+pytestmark = [pytest.mark.django_db, pytest.mark.req("O-03")]
 
 
 @pytest.fixture
