@@ -35,7 +35,8 @@ def find_user(key: str) -> Any | None:
         AmbiguousUser: it could be any of several users.
     """
     found = list(find_users(key))
-    if not found and (field := email_field()) is not None:
+    # Nobody is meant by an empty key; any number of users have no address.
+    if key and not found and (field := email_field()) is not None:
         found = list(get_user_model()._default_manager.filter(**{f"{field}__iexact": key}))
     # Names may differ in upper and lower case alone.
     exact = [user for user in found if user.get_username() == key]

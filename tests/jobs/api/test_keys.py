@@ -72,6 +72,12 @@ def test_a_user_may_be_named_by_name_or_by_address() -> None:
         assert made["email"] == "root"
 
 
+def test_an_empty_name_makes_no_key_although_a_user_has_no_address() -> None:
+    UserFactory(username="root", email="", is_staff=True, is_superuser=True)
+    with pytest.raises(CommandError, match="there is no user ''"):
+        command("create_api_key", "", "--firm", "system", "--role", "viewer")
+
+
 def test_an_address_that_two_users_have_makes_no_key(firm: Firm) -> None:
     for name in ("ann", "Ann"):
         MembershipFactory(

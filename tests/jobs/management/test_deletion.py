@@ -52,3 +52,8 @@ def test_of_several_users_the_one_whose_name_it_is_is_deleted(run: Callable[...,
         assert (refused.code, "'Ada', 'ada'" in refused.err) == (1, True)
     done = run("delete_user", "Ada", "--yes")
     assert (done.code, "Ada is being deleted" in done.out) == (0, True)
+
+
+def test_an_empty_name_is_nobody_although_a_user_has_no_address(run: Callable[..., Any]) -> None:
+    UserFactory(username="ada", email="")
+    assert run("delete_user", "", "--yes").code == 3
