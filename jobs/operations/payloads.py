@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from pydantic_core import PydanticSerializationError
+
 from interfaces.stored_json import UnreadableJSON
 from jobs import registry
 from jobs.engine.job_arguments import MAX_UNITS, key_faults, number_faults
@@ -79,8 +81,16 @@ def _function_of(declared: JobType, name: str) -> Callable[[JobPayload], Any] | 
     """Return what derives the column from a payload, if anything does."""
     if callable(getattr(declared, name)):
         return partial(derive, declared, name)
-    # Where an idempotency key is kept and nobody gave one, it is made of the payload.
-    return partial(key_of_payload, declared) if name == "idempotency_key" else None
+    return partial(_made_key, declared) if name == "idempotency_key" else None
+
+
+def _made_key(declared: JobType, payload: JobPayload) -> str | None:
+    """Return the key that is made of the payload where one is kept and nobody gave one."""
+    try:
+        return key_of_payload(declared, payload)
+    except PydanticSerializationError:
+        # A job of such a payload has no such key: it could not have been enqueued.
+        return None
 
 
 def _was_derived(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 from jobs.engine.admission import sweep
 from jobs.engine.clock import database_now
@@ -13,7 +14,8 @@ from jobs.engine.redaction import REDACTED_VALUE
 from jobs.errors import EditInvalid, PayloadInvalid, UnknownJob, WrongState
 from jobs.models import JobQueue
 from jobs.operations.edit import _differs
-from jobs.queue import cancel, edit
+from jobs.queue import cancel, edit, enqueue
+from jobs.registry import JobPayload, job
 from jobs.states import Priority
 from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms, firm_scope
@@ -21,6 +23,13 @@ from tests.jobs.engine.conftest import Add
 from tests.queue_kit import locks, row, rows, take, take_one
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("O-08")]
+
+
+class Colour:
+    """A value of a project's own."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 def refused(error: pytest.ExceptionInfo[Any]) -> dict[str, str]:
@@ -203,6 +212,22 @@ def test_a_payload_that_is_itself_the_idempotency_key_cannot_be_edited(
     assert refused(error) == {"payload": "changes_idempotency_key"}
     edit(job_id, payload={"name": "a"}, priority=Priority.HIGH)
     assert (row(job_id).payload["name"], row(job_id).live_key) == ("a", key)
+
+
+@pytest.mark.usefixtures("work_types")
+def test_a_payload_with_a_value_that_pydantic_cannot_write_as_json_can_be_edited(
+    firm: Firm,
+) -> None:
+    class Painted(JobPayload):
+        colour: Annotated[str, AfterValidator(Colour)]
+
+    @job("test.painted", category="sync", payload=Painted)
+    def painted(payload: Painted, ctx: object) -> None:
+        pass
+
+    job_id = enqueue("test.painted", {"colour": "red"}, firm=firm).job.pk
+    edit(job_id, payload={"colour": "blue"})
+    assert row(job_id).payload["colour"] == "blue"
 
 
 def test_a_payload_that_is_no_longer_read_can_be_mended(add: Add) -> None:
