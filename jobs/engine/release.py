@@ -19,10 +19,11 @@ LOST_ANSWER = "the answer to the claim was lost"
 
 
 def release(claims: Sequence[Claim], reason: str) -> dict[UUID, Status]:
-    """Put these jobs back to pending; return their statuses, except those that others hold or lock.
+    """Put these jobs back to pending, except those that others hold or lock.
 
-    A job whose cancel was requested is canceled: pending, it would wait for what holds it back. The
-    caller admits their capacity afterwards (`ReleasedCapacity.of_jobs`).
+    A job whose cancel was requested is canceled instead: pending, it would wait for what holds it
+    back. Returns the new status of each job that was put back. The caller admits their capacity
+    afterwards (`ReleasedCapacity.of_jobs`).
     """
     if not claims:
         return {}
@@ -34,10 +35,10 @@ def release_lost(
 ) -> tuple[list[tuple[InFlightJob, Status]], bool]:
     """Put back the worker's claims whose response it never received, as `release` does.
 
-    Returns their jobs with what they are now. Also returns whether there are more, which another transaction has locked: call again later.
-    `known_tokens` are the tokens of all claims that the worker knows. Call this from the thread
-    that claims, because a claim under way would seem lost. The caller admits the capacity
-    afterwards (`ReleasedCapacity.of_jobs`).
+    Returns their jobs, each with its new status, and whether there are more, which another
+    transaction has locked: call again later. `known_tokens` are the tokens of all claims that the
+    worker knows. Call this from the thread that claims, because a claim under way would seem lost.
+    The caller admits the capacity afterwards (`ReleasedCapacity.of_jobs`).
     """
     lost: list[tuple[InFlightJob, Status]] = []
     while batch := in_transaction(lambda: _release_batch(worker_id, known_tokens)):

@@ -98,8 +98,8 @@ def to_json(value: Any, *, bounded: bool = True) -> str:
     """Return `value` as JSON text; ids, times and amounts as `plain` spells them.
 
     Raises:
-        NotStorable: not JSON, too large (if `bounded`), too deep, NaN, NUL, a lone surrogate, a key that is
-            no string.
+        NotStorable: not JSON, too large (if `bounded`), too deep, NaN, NUL, a lone surrogate, a
+            key that is no string.
     """
     try:
         text = json.dumps(

@@ -245,7 +245,7 @@ def emit_rescued(report: RescueReport) -> None:
 
 
 def emit_released(released: Sequence[tuple[Claim | InFlightJob, Status]]) -> None:
-    """Emit that these claims were given back before their handlers started, with what they are now."""
+    """Emit that claims, each with its new status, were given back before their handlers started."""
     if released:
         emit(Event.JOBS_RELEASED, jobs=len(released))
         finished = AttemptsByKind()
