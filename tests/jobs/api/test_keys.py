@@ -64,7 +64,6 @@ def test_a_key_is_shown_once_and_stored_hashed(ann: str, firm: Firm) -> None:
     assert (row.prefix, row.role, row.expires_at) == (made["prefix"], "viewer", None)
 
 
-@pytest.mark.req("T-02")
 def test_a_user_may_be_named_by_name_or_by_address() -> None:
     UserFactory(username="root", email="root@acme.example", is_staff=True, is_superuser=True)
     for named in ("root", "Root@acme.example"):
