@@ -54,7 +54,7 @@ class NewJobForm(FirmChoiceForm):
         required=False,
         empty_value=None,
         max_length=MAX_KEY_LENGTH,
-        help_text="If a live job of the firm has this key, no new job is enqueued. Leave empty "
+        help_text="If a job of the firm has this key already, no new job is enqueued. Leave empty "
         "for the key that the type derives from the payload, if it does.",
     )
     reason = TextAnswer(required=False, help_text="Kept in the audit log.")

@@ -102,7 +102,7 @@ class LinkBody(StrictSerializer):
     priority = priority_field()
     max_attempts = WholeNumberField(required=False, min_value=1, max_value=MAX_ATTEMPTS)
     idempotency_key = _key(
-        "If a live job of the firm has this key, that job is returned and none is enqueued."
+        "If a job of the firm has this key already, that job is returned and none is enqueued."
     )
     unique_for = NumberField(
         required=False,

@@ -67,6 +67,12 @@ def test_enqueueing_says_what_a_taken_key_does_and_who_may_export_the_firm() -> 
         assert "live job" not in description
         assert "unless `on_conflict`" in description
         assert description.endswith("Needs the role developer; for a firm_export, the role admin.")
+    schema = SchemaGenerator().get_schema(request=None, public=True)
+    bodies = [one.get("properties", {}) for one in schema["components"]["schemas"].values()]
+    keys = [body["idempotency_key"]["description"] for body in bodies if "on_conflict" in body]
+    assert keys
+    for description in keys:
+        assert "live job" not in description
 
 
 def test_every_refusal_is_described_as_a_problem() -> None:
