@@ -37,8 +37,8 @@ def invoke_agent(
 
     In a mailbox that not all may read, the agent follows the timetable of now, not the job's
     payload, because people who may enqueue and edit jobs need not be allowed to read it. `due_at`
-    is
-    the date of the run, None if a person asked for it. If several dates waited, one run serves all.
+    is the date of the run, None if a person asked for it. If several dates waited, one run serves
+    all.
 
     Raises:
         Cancel: the person on whose behalf it runs left, or the timetable is switched off.
