@@ -35,12 +35,13 @@ from mail.services.agents.tool import (
     count_approval,
 )
 from mail.services.approvals.approvals import ask_approval
-from mail.services.mailboxes.accounts import has_owner, own_addresses
+from mail.services.mailboxes.accounts import has_owner, own_inboxes
 from mail.services.mailboxes.modes import may_label
 from mail.services.rules.labels import choosable_labels, label_called
 from mail.services.sending.compose import reply_content, stored_headers
 from mail.services.sending.outbound import request_outbound
 from mail.services.timelines.events import record_event
+from mail.text.addresses import inbox_of
 from mail.text.parsed import Address
 
 RUN_PAGE = "/admin/mail/agentrun/{}/change/"
@@ -149,7 +150,7 @@ def _recipient(context: ToolCallContext, wanted: str) -> Address:
     address = wanted.strip().lower() or author
     if address not in {sender, author} and not _is_listed(context, address):
         raise ToolRefused("the profile allows answers to whoever wrote the message only")
-    if address in own_addresses(context.account):
+    if inbox_of(address) in own_inboxes(context.account):
         raise ToolRefused("this is the mailbox's own address")
     signal = automated_signal(Address(message.sender_name, sender), stored_headers(message))
     if address == sender and signal is not None:

@@ -12,6 +12,7 @@ from mail.gmail.answers import SendAs
 from mail.gmail.client import GmailClient
 from mail.models import MAX_ADDRESS_LENGTH, MailAccount, Mode
 from mail.services.mailboxes.connection import check_connection
+from mail.text.addresses import inbox_of
 from mail.text.cleaning import clean_line, clean_text
 from tenants.access import access_of
 from tenants.models import Firm, Role
@@ -90,6 +91,11 @@ def has_owner(account: MailAccount) -> bool:
 def own_addresses(account: MailAccount) -> frozenset[str]:
     """Return the addresses under which the mailbox's owner writes, in lower case."""
     return frozenset({account.address, *account.aliases})
+
+
+def own_inboxes(account: MailAccount) -> frozenset[str]:
+    """Return what `inbox_of` makes of the owner's addresses: other spellings give the same."""
+    return frozenset(map(inbox_of, own_addresses(account)))
 
 
 def refresh_aliases(account: MailAccount, gmail: GmailClient) -> None:

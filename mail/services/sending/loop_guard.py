@@ -14,7 +14,7 @@ from mail.errors import AutomaticRefused
 from mail.gmail.mime import OUTBOUND_HEADER
 from mail.models import MailAccount, Message, OutboundKind, OutboundMessage, OutboundStatus
 from mail.rules.automated import automated_signal, is_auto_submitted
-from mail.services.mailboxes.accounts import own_addresses
+from mail.services.mailboxes.accounts import own_inboxes
 from mail.services.sending.compose import Content, stored_headers
 from mail.text.addresses import inbox_of, untagged
 from mail.text.authentication import is_forged
@@ -39,7 +39,7 @@ def check_automatic(account: MailAccount, content: Content) -> None:
         AutomaticRefused: it could begin a loop, is the second answer within a day, or the owner has
             answered.
     """
-    own = {inbox_of(one) for one in own_addresses(account)}
+    own = own_inboxes(account)
     if any(inbox_of(one.key) in own for one in (*content.to, *content.cc, *content.bcc)):
         raise AutomaticRefused("The message would go to the mailbox's own owner.")
     if content.message is not None:

@@ -32,7 +32,7 @@ from tenants.scope import firm_scope
 from tests.factories.tenants import new_member
 from tests.mail.agent_kit import make_profile, results, route_all, the_run, work
 from tests.mail.llm.model_server import ModelServer
-from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored
+from tests.mail.mail_kit import OWNER, Mailbox, drain, jobs, letter, only, stored
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("M-20")]
 
@@ -179,6 +179,17 @@ def test_people_are_asked_only_so_often_in_one_run(mailbox: Mailbox, server: Mod
     work(mailbox)
     assert len(stored(Approval)) == MAX_APPROVALS
     assert [next(iter(one)) for one in results()[MAX_APPROVALS:]] == ["error", "error"]
+
+
+@pytest.mark.parametrize("server", ["openai"], indirect=True)
+def test_the_mailbox_itself_gets_no_answer(mailbox: Mailbox, server: ModelServer) -> None:
+    make_profile(mailbox, recipients=["*@acme.example"])
+    route_all(mailbox)
+    spelled = (OWNER, OWNER.replace("@", "+copy@"))
+    server.answers = [[("send_reply", {"body": "Hello.", "to": to}) for to in spelled], "Done."]
+    work(mailbox)
+    assert [one["error"] for one in results()] == ["this is the mailbox's own address"] * 2
+    assert stored(OutboundMessage) == []
 
 
 def test_a_failing_model_is_asked_again_and_the_run_goes_on(
