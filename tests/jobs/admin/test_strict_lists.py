@@ -14,6 +14,7 @@ from unfold.contrib.filters.admin import TextFilter
 
 from interfaces.admin.filters import PeriodFilter
 from jobs.admin.filters import LockKeyFilter, OlderFilter
+from mail.admin.filters import BriefingFilter
 from tenants.admin.user import UserAdmin
 from tenants.models import AuditEntry
 from tenants.scope import all_firms
@@ -42,7 +43,7 @@ EVERY_LIST = [
     pytest.param(model_admin, id=model._meta.label)
     for model, model_admin in admin.site._registry.items()
 ]
-BY_LINK = (PeriodFilter, LockKeyFilter, OlderFilter)
+BY_LINK = (PeriodFilter, LockKeyFilter, OlderFilter, BriefingFilter)
 
 
 def listing(model_admin: Any) -> str:
