@@ -229,7 +229,7 @@ class ReadOnlyAdmin(StrictListAdmin):
         """Return the address of one of the model's pages."""
         return reverse(f"admin:{self.url_name(page)}", args=args)
 
-    def kept_address(self, request: HttpRequest, page: str, *args: Any) -> str:
-        """Return the address of a page from which one returns to the list as it was filtered."""
+    def filtered_address(self, request: HttpRequest, page: str, *args: Any) -> str:
+        """Return the address of a page, with the list's filters for the way back to it."""
         filters = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
         return str(add_preserved_filters(filters, self.address(page, *args)))

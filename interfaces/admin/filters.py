@@ -96,21 +96,32 @@ class SpanFilter(ChoiceFilter):
         return rows.filter(**{f"{self.field}__gte": self.now() - SPANS[value][1]})
 
 
-class PeriodFilter(ChoiceFilter):
-    """Rows whose time field is in a period, as links give it: START..END, in ISO 8601.
+class LinkFilter(ChoiceFilter):
+    """A filter that only links set; it is shown while it is set."""
 
-    It is shown while it is set.
-    """
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Options:
+        """Return the value of the address, if there is one."""
+        value = request.GET.get(self.parameter_name, "")
+        return ((value, self.text_of(value)),) if value else ()
+
+    def text_of(self, value: str) -> str:
+        """Return the value as the page shows it.
+
+        Raises:
+            ParameterRefused: no link has this value.
+        """
+        return value
+
+
+class PeriodFilter(LinkFilter):
+    """Rows whose time field is in a period, as links give it: START..END, in ISO 8601."""
 
     field = ""
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Options:
-        """Return the period of the address, if there is one."""
-        value = request.GET.get(self.parameter_name, "")
-        if not value:
-            return ()
+    def text_of(self, value: str) -> str:
+        """Return the period in words."""
         start, end = self.period(value)
-        return ((value, f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"),)
+        return f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
 
     def period(self, value: str) -> tuple[datetime, datetime]:
         """Return the first moment and the end, which is not in it.

@@ -212,7 +212,7 @@ class OperationsAdmin(ReadOnlyAdmin):
     ) -> Any:
         """Show the list with the operations that are possible and that the user's roles allow."""
         buttons = [
-            (operation, self.kept_address(request, operation.name))
+            (operation, self.filtered_address(request, operation.name))
             for operation in self.list_operations
             if self.may(request, operation) and not operation.obstacle(None)
         ]
@@ -221,7 +221,7 @@ class OperationsAdmin(ReadOnlyAdmin):
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Add the operations that the row's state and the user's role allow."""
         buttons = [
-            (operation, self.kept_address(request, operation.name, row.pk))
+            (operation, self.filtered_address(request, operation.name, row.pk))
             for operation in self.operations
             if self.may(request, operation, row) and not operation.obstacle(row)
         ]
@@ -297,4 +297,4 @@ class OperationsAdmin(ReadOnlyAdmin):
 
     def _back(self, request: HttpRequest, row: Any) -> str:
         page = ("changelist",) if row is None else ("change", row.pk)
-        return self.kept_address(request, *page)
+        return self.filtered_address(request, *page)

@@ -267,12 +267,12 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
         if operation is not REHEARSE:
             return super().respond(request, operation, row, made)
         may_reprocess = self.may(request, REPROCESS, row) and not REPROCESS.obstacle(row)
-        reprocess = self.kept_address(request, REPROCESS.name, row.pk) if may_reprocess else ""
+        reprocess = self.filtered_address(request, REPROCESS.name, row.pk) if may_reprocess else ""
         context = {
             **self.admin_site.each_context(request),
             **rehearsal_context(request, row, made, reprocess),
             "opts": self.opts,
-            "back": self.kept_address(request, "change", row.pk),
+            "back": self.filtered_address(request, "change", row.pk),
         }
         return TemplateResponse(request, "admin/jobs/deadletterqueue/rehearsal.html", context)
 

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from interfaces.admin.base import ParameterRefused
 from interfaces.admin.filters import (
     SPANS,
-    ChoiceFilter,
+    LinkFilter,
     Options,
     PeriodFilter,
     SpanFilter,
@@ -130,32 +130,26 @@ class DeadUserFilter(UserFilter):
     narrow = staticmethod(filter_dead_letters)
 
 
-class LockKeyFilter(ChoiceFilter):
+class LockKeyFilter(LinkFilter):
     """Jobs that wait and have this lock key, as the lock's page links to them."""
 
     title = "waits for lock"
     parameter_name = "lock"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Options:
-        """Return the key of the address, if there is one."""
-        key = request.GET.get(self.parameter_name, "")
-        return ((key, key),) if key else ()
 
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Return the jobs that wait with this key."""
         return rows.filter(waiting_with_key(value))
 
 
-class OlderFilter(ChoiceFilter):
+class OlderFilter(LinkFilter):
     """Jobs older than one, as the list links to where a search goes on."""
 
     title = "older than job"
     parameter_name = "before"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Options:
-        """Return the job of the address, if there is one."""
-        last = self.last_of(request)
-        return () if last is None else ((str(last), str(last)),)
+    def text_of(self, value: str) -> str:
+        """Return the job's id."""
+        return str(self._id(value))
 
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Return the jobs before this one."""
@@ -168,8 +162,12 @@ class OlderFilter(ChoiceFilter):
         Raises:
             ParameterRefused: it is no id.
         """
-        text = request.GET.get(cls.parameter_name, "")
+        value = request.GET.get(cls.parameter_name, "")
+        return cls._id(value) if value else None
+
+    @classmethod
+    def _id(cls, value: str) -> UUID:
         try:
-            return UUID(text) if text else None
+            return UUID(value)
         except ValueError as error:
             raise ParameterRefused(cls.parameter_name, "This is not the id of a job.") from error

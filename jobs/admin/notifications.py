@@ -205,7 +205,7 @@ class EndpointAdmin(LimitAdmin):
             "title": f"Signing key of {row}",
             "opts": self.opts,
             "key": made,
-            "back": self.kept_address(request, "change", row.pk),
+            "back": self.filtered_address(request, "change", row.pk),
         }
         page = "admin/jobs/notificationendpoint/key.html"
         return TemplateResponse(request, page, context)

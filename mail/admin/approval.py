@@ -173,7 +173,7 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
         """Show an error if the decision had no effect."""
         if isinstance(made, Decided) and made.refused:
             messages.error(request, f"Nothing was done. {made.refused}.")
-            return HttpResponseRedirect(self.kept_address(request, "change", row.pk))
+            return HttpResponseRedirect(self.filtered_address(request, "change", row.pk))
         return super().respond(request, operation, row, made)
 
     @display(description="Exactly")

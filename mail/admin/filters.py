@@ -7,10 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.http import HttpRequest
 
 from interfaces.admin.base import ParameterRefused
-from interfaces.admin.filters import SPANS, ChoiceFilter, Options, field_filter, flag_filter
+from interfaces.admin.filters import SPANS, ChoiceFilter, LinkFilter, field_filter, flag_filter
 from jobs.admin.filters import AgeFilter
 from mail.models import (
     CATEGORY_CHOICES,
@@ -98,25 +97,18 @@ class LastMessageFilter(CreatedFilter):
     field = "last_message_at"
 
 
-class BriefingFilter(ChoiceFilter):
-    """Threads that a mailbox's briefing counts, as it links to them; shown while it is set."""
+class BriefingFilter(LinkFilter):
+    """Threads that a mailbox's briefing counts, as it links to them."""
 
     title = "briefing of"
     parameter_name = "briefing"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Options:
-        """Return the mailbox of the address, if there is one.
-
-        Raises:
-            ParameterRefused: there is no such mailbox.
-        """
-        value = request.GET.get(self.parameter_name, "")
-        if not value:
-            return ()
+    def text_of(self, value: str) -> str:
+        """Return the mailbox's address."""
         with suppress(ValueError):
             account = MailAccount.objects.filter(pk=UUID(value)).first()
             if account is not None:
-                return ((value, account.address),)
+                return str(account.address)
         raise ParameterRefused(self.parameter_name, "There is no such mailbox.")
 
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:

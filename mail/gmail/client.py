@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from googleapiclient.http import BatchHttpRequest, MediaInMemoryUpload
@@ -98,10 +98,14 @@ class GmailClient:
 
     def get_messages(
         self, message_ids: Sequence[str], fmt: MessageFormat = "full"
+    ) -> Iterator[dict[str, Message | GmailError]]:
+        """Yield the messages, or their errors, by message id: those of one request after another."""
+        for start in range(0, len(message_ids), MAX_BATCH):
+            yield self._batch(message_ids[start : start + MAX_BATCH], fmt)
+
+    def _batch(
+        self, message_ids: Sequence[str], fmt: MessageFormat
     ) -> dict[str, Message | GmailError]:
-        """Return each message, or its error, by message id; one request takes `MAX_BATCH` ids."""
-        if len(message_ids) > MAX_BATCH:
-            raise ValueError(f"a batch takes {MAX_BATCH} messages at most")
         found: dict[str, Message | GmailError] = {}
 
         def keep(message_id: str, answer: Message, error: Exception | None) -> None:

@@ -8,6 +8,7 @@ from contextlib import closing
 import psycopg
 from django.db import connection
 from django.db.models import Count, Max, Sum
+from django.template.defaultfilters import pluralize
 
 from jobs.conf import listen_database_url, worker_concurrency
 from jobs.engine.clock import database_now
@@ -102,9 +103,8 @@ def check() -> Iterator[Finding]:
     yield from check_own_pool(sums["most"])
     workers, handlers = sums["workers"], sums["handlers"]
     needed = handlers + workers * CONNECTIONS_BESIDE_HANDLERS
-    processes = "process" if workers == 1 else "processes"
     what = (
-        f"{workers} live worker {processes} with {handlers} handlers may open {needed} "
+        f"{workers} live worker process{pluralize(workers, 'es')} with {handlers} handlers may open {needed} "
         f"connections; this role may have {allowed}."
     )
     mend = (

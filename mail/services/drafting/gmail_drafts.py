@@ -17,7 +17,7 @@ from typing import Final
 import nh3
 
 from mail.gmail.answers import Message as GmailMessage
-from mail.gmail.client import MAX_BATCH, GmailClient
+from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailError, GmailNotFound
 from mail.gmail.mime import OutgoingMail, in_ascii
 from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftStatus, MailAccount
@@ -191,12 +191,9 @@ def drafts_outside(account: MailAccount, gmail: GmailClient, rfc822_id: str) -> 
         known = set(ready.values_list("gmail_draft_id", flat=True))
     newest = [one for one in listed if one["id"] not in known][:MOST_OUTSIDE]
     draft_ids = {one["message"]["id"]: one["id"] for one in newest}
-    ids = list(draft_ids)
-    answers: dict[str, GmailMessage | GmailError] = {}
-    for start in range(0, len(ids), MAX_BATCH):
-        answers |= gmail.get_messages(ids[start : start + MAX_BATCH], "metadata")
     found = (
         read_draft(gmail, draft_ids[message_id])
+        for answers in gmail.get_messages(list(draft_ids), "metadata")
         for message_id, answer in answers.items()
         if not isinstance(answer, GmailError) and _message_id(answer) == rfc822_id
     )

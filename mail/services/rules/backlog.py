@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
 from django.utils import timezone
 
 from mail.errors import RowGone
@@ -15,7 +14,7 @@ from mail.models import MailAccount, MailThread, Message, Rule
 from mail.services.mailboxes.modes import may_write
 from mail.services.queueing import enqueue_rule
 from mail.services.rules.rules import acted_on, asked_in, facts_of, request_actions
-from mail.services.rules.scopes import in_scope
+from mail.services.rules.scopes import in_scope, of_mailbox
 from mail.services.rules.unseen import handed_to_agents, lock_for_answers
 from mail.services.timelines.threads import is_discarded
 from tenants.scope import firm_scope
@@ -38,7 +37,7 @@ def apply_page(
     """
     with firm_scope(account.firm_id):
         # A job enqueued or edited by hand may name the rule of another mailbox.
-        rule = Rule.objects.filter(Q(account=None) | Q(account=account), pk=rule_id).first()
+        rule = Rule.objects.filter(of_mailbox(account), pk=rule_id).first()
         if rule is None:
             raise RowGone(f"rule {rule_id} is gone, or belongs to another mailbox")
         if not rule.enabled or not may_write(account):

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import structlog
-from django.db.models import Q
 
 from jobs.queue import enqueue
 from jobs.states import Priority
@@ -20,6 +19,7 @@ from mail.services.deciding.model_calls import configured_client
 from mail.services.deciding.requests import enqueue_classifies
 from mail.services.operation import audit
 from mail.services.rules.reach import Reach
+from mail.services.rules.scopes import of_mailbox
 from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE
 
@@ -98,7 +98,7 @@ def _matches(account: MailAccount, messages: Sequence[Message]) -> dict[Any, Rou
 
     A rule that looks into mail which its enabler may not read is left out.
     """
-    asked = RoutingRule.objects.filter(Q(account=None) | Q(account=account), enabled=True)
+    asked = RoutingRule.objects.filter(of_mailbox(account), enabled=True)
     rules = list(asked.order_by("position", "created_at", "pk")) if messages else []
     found: dict[Any, RoutingRule] = {}
     reach = Reach(account)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from mail.conf import all_rules_apply
@@ -26,7 +26,7 @@ from mail.services.actions.actions import request_action
 from mail.services.operation import audit
 from mail.services.rules.labels import MailboxLabels, firm_label_name, is_lost
 from mail.services.rules.reach import Reach, safety_mode
-from mail.services.rules.scopes import covers
+from mail.services.rules.scopes import covers, of_mailbox
 from mail.services.timelines.threads import is_discarded
 from tenants.audit import SERVICE
 
@@ -173,7 +173,7 @@ def disable_rules_of_labels(account: MailAccount, labels: Iterable[tuple[str, st
     """
     gone = dict(labels)
     disabled = 0
-    for rule in Rule.objects.filter(Q(account=None) | Q(account=account), enabled=True):
+    for rule in Rule.objects.filter(of_mailbox(account), enabled=True):
         lost = _lost_label(rule, account, gone)
         if lost is not None:
             disable_rule(rule, f"Label '{gone.get(lost, lost)}' was deleted from Gmail")
@@ -200,5 +200,5 @@ def _labels_asked(rule: Rule) -> list[str]:
 
 
 def _enabled(account: MailAccount) -> QuerySet[Rule]:
-    rules: QuerySet[Rule] = Rule.objects.filter(Q(account=None) | Q(account=account), enabled=True)
+    rules: QuerySet[Rule] = Rule.objects.filter(of_mailbox(account), enabled=True)
     return rules.order_by("priority", "created_at", "pk")

@@ -11,11 +11,16 @@ from mail.models import MailAccount, Scope
 from mail.models.scoped import ScopedRow
 
 
+def of_mailbox(account: MailAccount) -> Q:
+    """Return the condition that a row is the mailbox's own, or is every mailbox's."""
+    return Q(account=None) | Q(account=account)
+
+
 def holds_for(account: MailAccount, sender_address: str) -> Q:
     """Return the condition that a row's scope covers this sender's mail in this mailbox."""
     address = sender_address.lower()
     domain = address.rpartition("@")[2] if "@" in address else ""
-    return (Q(account=None) | Q(account=account)) & (
+    return of_mailbox(account) & (
         Q(scope__in=[Scope.GLOBAL, Scope.ACCOUNT])
         | Q(scope=Scope.DOMAIN, scope_ref=domain)
         | Q(scope=Scope.SENDER, scope_ref=address)

@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from jobs.operations.notifications.emails import NOTICE_HEADER, is_notice_mark
 from mail.errors import MailboxWaits
 from mail.gmail.answers import Message as GmailMessage
-from mail.gmail.client import MAX_BATCH, GmailClient
+from mail.gmail.client import GmailClient
 from mail.gmail.errors import (
     GmailAuthExpired,
     GmailError,
@@ -117,10 +117,8 @@ def ingest_page(
 
 def _read_page(gmail: GmailClient, gmail_message_ids: Sequence[str]) -> Page:
     page = Page()
-    for part in _parts(gmail_message_ids):
-        answers = gmail.get_messages(part)
-        for gmail_message_id in part:
-            answer = answers[gmail_message_id]
+    for answers in gmail.get_messages(gmail_message_ids):
+        for gmail_message_id, answer in answers.items():
             if isinstance(answer, GmailNotFound):
                 page.skipped += 1
             elif isinstance(answer, _ABOUT_THE_MAILBOX):
@@ -194,24 +192,18 @@ def _store_or_set_apart(account: MailAccount, page: Page) -> list[StoredMessage]
 def _read_labels_again(gmail: GmailClient, page: Page) -> None:
     """Read the labels anew, because a sync moved the cursor; messages may be gone, too."""
     present: list[Fetched] = []
-    for part in _parts([one.resource["id"] for one in page.fetched]):
-        answers = gmail.get_messages(part, "minimal")
-        for one in page.fetched:
-            answer = answers.get(one.resource["id"])
-            if answer is None:
-                continue
+    fetched = {one.resource["id"]: one for one in page.fetched}
+    for answers in gmail.get_messages(list(fetched), "minimal"):
+        for gmail_message_id, answer in answers.items():
             if isinstance(answer, GmailNotFound):
                 page.skipped += 1
             elif isinstance(answer, GmailError):
-                page.apart.append(one.resource["id"])
+                page.apart.append(gmail_message_id)
             else:
+                one = fetched[gmail_message_id]
                 one.resource["labelIds"] = answer.get("labelIds", [])
                 present.append(one)
     page.fetched = present
-
-
-def _parts(ids: Sequence[str]) -> list[Sequence[str]]:
-    return [ids[start : start + MAX_BATCH] for start in range(0, len(ids), MAX_BATCH)]
 
 
 def _parsed(gmail: GmailClient, resource: GmailMessage) -> Fetched:

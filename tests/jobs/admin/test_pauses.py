@@ -82,6 +82,19 @@ def test_an_operator_pauses_work_of_the_firm_and_resumes_it(
 
 
 @pytest.mark.req("J-23")
+def test_a_pause_resumed_from_a_filtered_list_leads_back_to_it(
+    operator: Client, acme: FirmRows
+) -> None:
+    operator.post(PAUSE, {"category": "sync", "reason": "stop"})
+    (pause,) = [pause for pause in rows(Pause) if pause.reason == "stop"]
+    resume = f"{operation_url(pause, 'resume')}?_changelist_filters=category%3Dsync"
+    seen = operator.get(resume).context["seen"]
+    done = operator.post(resume, {"seen": seen, "reason": "calm again"})
+    assert now(pause) is None
+    assert done["Location"] == f"{PAUSES}?category=sync"
+
+
+@pytest.mark.req("J-23")
 def test_a_second_click_changes_nothing_and_is_told_so(operator: Client, acme: FirmRows) -> None:
     assert operator.post(PAUSE, {"category": "sync", "reason": "stop"}).status_code == 302
     again = operator.post(PAUSE, {"category": "sync", "reason": "stop"})

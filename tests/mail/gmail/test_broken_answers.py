@@ -84,7 +84,7 @@ def test_a_message_of_a_batch_that_cannot_be_read_is_named():
     http = Broken(body.encode(), 200)
     http._answer[0]["content-type"] = "multipart/mixed; boundary=b"
 
-    found = GmailClient(lambda: http).get_messages(["a", "b", "c"])
+    (found,) = GmailClient(lambda: http).get_messages(["a", "b", "c"])
 
     assert found["a"] == {"id": "a"}
     assert [getattr(found[one], "reason", "") for one in "bc"] == ["unreadable_answer"] * 2
@@ -96,4 +96,4 @@ def test_a_page_in_place_of_a_batch_is_an_outage(content):
     http._answer[0]["content-type"] = "text/html"
 
     with pytest.raises(errors.GmailUnavailable):
-        GmailClient(lambda: http).get_messages(["a"])
+        list(GmailClient(lambda: http).get_messages(["a"]))
