@@ -251,9 +251,6 @@ class NotificationEvent(StrEnum):
     ESCALATED = "dead_letter.escalated"
 
 
-ALERTS = frozenset({NotificationEvent.NEW_FAILURE, NotificationEvent.UNREVIEWED})
-
-
 class DeliveryStatus(StrEnum):
     """How an attempt to send ended. Its worker died if it stays `sending` for long."""
 
