@@ -15,9 +15,8 @@ from unfold.decorators import display
 from interfaces.admin.base import column
 from interfaces.admin.operations import Operation
 from jobs.admin.base import age_column, exact, link
-from mail.admin.account_attachments import ATTACHMENTS, attachments_text
 from mail.admin.account_operations import CONNECT, RECONNECT, ROW_OPERATIONS, MailboxOperation
-from mail.admin.account_syncs import SYNC_OPERATIONS
+from mail.admin.account_reading import ATTACHMENTS, SYNC_OPERATIONS, attachments_text
 from mail.admin.base import CONNECTION_LABELS, SYNC_STATUS_LABELS, MailAdmin
 from mail.admin.briefing import briefing_page
 from mail.admin.consent import begin_consent

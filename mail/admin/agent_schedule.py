@@ -13,9 +13,8 @@ from interfaces.admin.base import code_block, column
 from interfaces.admin.operations import OperationForm, OptionalReasonForm
 from jobs.admin.base import age, age_column
 from mail.admin.filters import EnabledFilter
-from mail.admin.mailbox_choice import MailboxChoice
 from mail.admin.operation import ChangeRow, DeleteRow, NewRow
-from mail.admin.scoped import NewScopedForm, ScopedAdmin, may_make
+from mail.admin.scoped import MailboxChoice, NewScopedForm, ScopedAdmin, may_make
 from mail.admin.timetable_form import TimetableFields, timetable_text
 from mail.models import AgentProfile, AgentSchedule
 from mail.models.agent_schedule import MAX_NAME_LENGTH, MAX_PROMPT_LENGTH

@@ -14,9 +14,8 @@ from jobs.admin.base import age_column
 from jobs.admin.schema_fields import JSONAnswer
 from mail.admin.base import json_block
 from mail.admin.filters import EnabledFilter
-from mail.admin.mailbox_choice import MailboxChoice
 from mail.admin.operation import ChangeRow, DeleteRow, NewRow
-from mail.admin.scoped import NewScopedForm, ScopedAdmin, checked_move, may_make
+from mail.admin.scoped import MailboxChoice, NewScopedForm, ScopedAdmin, checked_move, may_make
 from mail.models import Contact, ReplySettings, ReplyStyle, ReplyTemplate
 from mail.models.account import MAX_ADDRESS_LENGTH
 from mail.models.reply_settings import (

@@ -15,8 +15,8 @@ from jobs.admin.base import pretty_json
 from jobs.admin.payload_field import PayloadField
 from mail.admin.base import MailAdmin
 from mail.admin.filters import EnabledFilter
-from mail.admin.mailbox_choice import MailboxChoice
 from mail.admin.operation import ChangeRow, DeleteRow, NewRow
+from mail.admin.scoped import MailboxChoice
 from mail.models import Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.mailboxes.content_access import readable

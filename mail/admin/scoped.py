@@ -13,7 +13,6 @@ from django.http import HttpRequest
 
 from interfaces.admin.operations import Operation, OperationForm, OperationRefused
 from mail.admin.base import MailAdmin
-from mail.admin.mailbox_choice import MailboxChoice
 from mail.models import MAX_ADDRESS_LENGTH, MailAccount, Scope
 from mail.services.mailboxes.content_access import readable
 from tenants.access import access_of
@@ -55,6 +54,24 @@ def checked_move(change: Callable[..., T]) -> Callable[..., T]:
         return change(row, by=by, **settings)
 
     return perform
+
+
+class MailboxChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # generic to the checker alone
+    """A mailbox whose mail the user may read; the cleaned value is its id."""
+
+    def __init__(self, **options: Any) -> None:
+        nothing = MailAccount.objects.unscoped("`offer` sets it for each form").none()
+        super().__init__(nothing, label="Mailbox", **options)
+
+    def offer(self, request: HttpRequest, row: Any) -> None:
+        """Offer mailboxes that the user may read, for a row those of its firm."""
+        accounts = MailAccount.objects.filter(readable(request.user.pk)).order_by("address")
+        self.queryset = accounts if row is None else accounts.filter(firm_id=row.firm_id)
+
+    def clean(self, value: Any) -> UUID | None:
+        """Return the mailbox's id."""
+        account = super().clean(value)
+        return None if account is None else account.pk
 
 
 class ScopeFields(OperationForm):

@@ -16,8 +16,7 @@ from interfaces.api.schema import operation
 from jobs.api.query import FirmPageQuery
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.base import FirmRowSerializer
-from mail.api.content import ContentView
+from mail.api.base import ContentView, FirmRowSerializer
 from mail.api.serializers import SwitchBody
 from mail.models import Action, ActionLink, ActionStatus, ActionType, Relation
 from mail.services.actions.actions import irreversible_reason

@@ -18,8 +18,7 @@ from jobs.api.query import choice
 from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, refusal, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.base import FirmRowSerializer
-from mail.api.scoped import ScopedView
+from mail.api.base import FirmRowSerializer, ScopedView
 from mail.api.serializers import SwitchBody
 from mail.api.timetables import TimetableSerializer, TimetableSettings
 from mail.models import AgentProfile, AgentSchedule, MailAccount

@@ -19,8 +19,7 @@ from interfaces.api.schema import operation
 from jobs.api.query import FirmPageQuery, choice
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.base import FirmRowSerializer
-from mail.api.content import FOR_READERS, ContentView
+from mail.api.base import FOR_READERS, ContentView, FirmRowSerializer
 from mail.api.serializers import SwitchBody
 from mail.models import Approval, ApprovalStatus
 from mail.services.approvals.approvals import (

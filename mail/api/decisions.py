@@ -14,7 +14,7 @@ from jobs.api.query import FirmPageQuery, choice
 from jobs.api.views import list_operation, show_operation
 from jobs.queries.filters import filter_created
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.content import FOR_READERS, ContentSerializer, ContentView
+from mail.api.base import FOR_READERS, ContentSerializer, ContentView
 from mail.models import CATEGORY_CHOICES, Action, Decision, DecisionSource
 from tenants.scope import firm_scope
 

@@ -17,8 +17,7 @@ from interfaces.api.serializers import FlagField, StrictSerializer, TextField
 from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.base import FirmRowSerializer
-from mail.api.scoped import ScopedSettings, ScopedView
+from mail.api.base import FirmRowSerializer, ScopedSettings, ScopedView
 from mail.api.serializers import SwitchBody
 from mail.models import MAX_DIRECTION_LENGTH, Direction, DirectionKind, Scope
 from mail.services.rules import directions

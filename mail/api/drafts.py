@@ -17,7 +17,7 @@ from interfaces.api.serializers import TextField
 from jobs.api.query import FirmPageQuery, choice
 from jobs.api.views import example, list_operation, row_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.content import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
+from mail.api.base import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
 from mail.api.serializers import SwitchBody
 from mail.models import (
     MAX_INSTRUCTION_LENGTH,

@@ -17,7 +17,7 @@ from interfaces.api.serializers import MomentField
 from jobs.api.query import MAX_SEARCH_LENGTH, FirmPageQuery, choice, text
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.content import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
+from mail.api.base import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
 from mail.api.serializers import CATEGORIES, SwitchBody
 from mail.models import CATEGORY_CHOICES, MAX_ADDRESS_LENGTH, Message
 from mail.services.deciding.corrections import reclassify

@@ -17,7 +17,7 @@ from jobs.api.query import FirmPageQuery, choice
 from jobs.api.requests import ObligatoryReason
 from jobs.api.views import example, list_operation, row_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.content import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
+from mail.api.base import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
 from mail.api.serializers import SwitchBody
 from mail.models import OutboundKind, OutboundMessage, OutboundStatus
 from mail.services.sending import outbound_operations

@@ -18,8 +18,7 @@ from jobs.api.query import FirmPageQuery, choice
 from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import TimestampField
-from mail.api.base import MailView
-from mail.api.content import ContentSerializer
+from mail.api.base import ContentSerializer, MailView
 from mail.api.serializers import SwitchBody
 from mail.api.timetables import TimetableSerializer, TimetableSettings
 from mail.models import Reminder, ReminderStatus

@@ -9,8 +9,7 @@ from rest_framework import serializers
 from interfaces.api.serializers import TextField, WholeNumberField
 from jobs.api.requests import FirmBody
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.base import FirmRowSerializer
-from mail.api.scoped import ScopedSettings
+from mail.api.base import FirmRowSerializer, ScopedSettings
 from mail.api.serializers import CATEGORIES, SwitchBody
 from mail.errors import ConditionsInvalid
 from mail.models import ActionType, Rule, SafeMode, Scope

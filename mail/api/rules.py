@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from interfaces.api.schema import operation
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.lists import Page
+from mail.api.base import ScopedView
 from mail.api.rule_serializers import (
     ApplyRuleBody,
     ChangeRuleBody,
@@ -22,7 +23,6 @@ from mail.api.rule_serializers import (
     RuleSerializer,
     TrialSerializer,
 )
-from mail.api.scoped import ScopedView
 from mail.api.serializers import SwitchBody
 from mail.models import Rule
 from mail.services.rules import operations as rule_operations

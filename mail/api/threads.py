@@ -11,7 +11,7 @@ from rest_framework import serializers
 from jobs.api.query import FirmPageQuery, choice
 from jobs.api.views import list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.content import FOR_READERS, ContentSerializer, ContentView
+from mail.api.base import FOR_READERS, ContentSerializer, ContentView
 from mail.api.messages import LARGE_COLUMNS, MessageRowSerializer
 from mail.models import CATEGORY_CHOICES, MailThread, ThreadStatus
 from mail.services.timelines.threads import newest_first

@@ -34,7 +34,7 @@ from mail.services.mailboxes.connection import (
     mailbox_limit_key,
     note_error,
 )
-from mail.services.mailboxes.gmail_connection import gmail_of
+from mail.services.mailboxes.credentials import gmail_of
 from mail.services.mailboxes.unanswered import alone_while_silent
 from tenants.scope import firm_scope
 

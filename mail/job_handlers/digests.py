@@ -13,8 +13,7 @@ from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import reminders_interval_seconds
-from mail.services.digests.delivery import deliver_digest
-from mail.services.digests.due import DELIVERY_TYPE, enqueue_due_digests
+from mail.services.digests.delivery import DELIVERY_TYPE, deliver_digest, enqueue_due_digests
 
 ENQUEUE_TYPE = "digests.enqueue_due"
 

@@ -28,7 +28,7 @@ from mail.job_handlers.base import (
 )
 from mail.models import Document, DocumentStatus, ScanResult
 from mail.services.documents import documents
-from mail.services.documents.index import UNINDEXED, index_missing, index_some
+from mail.services.documents.search import UNINDEXED, index_missing, index_some
 from mail.services.queueing import PAGE
 
 SWEEP_SECONDS = 3600

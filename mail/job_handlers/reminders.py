@@ -18,8 +18,7 @@ from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import reminders_interval_seconds
-from mail.services.reminders.delivery import deliver_reminder
-from mail.services.reminders.due import DELIVERY_TYPE, enqueue_due_reminders
+from mail.services.reminders.delivery import DELIVERY_TYPE, deliver_reminder, enqueue_due_reminders
 from mail.services.reminders.find_follow_ups import find_follow_ups
 
 ENQUEUE_TYPE = "reminders.enqueue_due"

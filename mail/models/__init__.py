@@ -4,7 +4,10 @@ from mail.models.account import (
     MAX_ADDRESS_LENGTH,
     MAX_ERROR_LENGTH,
     Connection,
+    ContentGrant,
+    GrantKind,
     MailAccount,
+    MailCredential,
     Mode,
     PausedBy,
     Provider,
@@ -21,8 +24,6 @@ from mail.models.action import (
 from mail.models.agent import AgentProfile, AgentRun, Preprocessor, RunStatus
 from mail.models.agent_schedule import AgentSchedule
 from mail.models.approval import Approval, ApprovalStatus
-from mail.models.content_grant import ContentGrant, GrantKind
-from mail.models.credential import MailCredential
 from mail.models.data_request import (
     DataRequest,
     ExportPart,
@@ -55,8 +56,8 @@ from mail.models.message import (
     MAX_PART_ID_LENGTH,
     Attachment,
     Message,
+    MessageIndex,
 )
-from mail.models.message_index import MessageIndex
 from mail.models.outbound import OutboundKind, OutboundMessage, OutboundStatus
 from mail.models.push_receipt import PushReceipt
 from mail.models.reminder import NotificationPreference, Reminder, ReminderStatus

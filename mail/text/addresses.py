@@ -10,7 +10,7 @@ import re
 from collections.abc import Container
 from typing import Final
 
-from mail.text.encoded_words import decode_header, recover_bytes
+from mail.text.headers import decode_header, recover_bytes
 from mail.text.parsed import Address
 
 _GMAIL_DOMAINS: Final = ("gmail.com", "googlemail.com")

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from mail.text.addresses import parse_addresses, parse_sender
 from mail.text.body import read_body
-from mail.text.encoded_words import decode_header
-from mail.text.headers import parse_date, parse_message_ids
+from mail.text.headers import decode_header, parse_date, parse_message_ids
 from mail.text.language import detect_language
 from mail.text.parsed import ParsedMail
 from mail.text.parts import Fetch, decoded_headers, leaves, raw_headers

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from mail.text.addresses import decode_addresses
 from mail.text.cleaning import clean_line
-from mail.text.encoded_words import decode_base64, decode_header
-from mail.text.headers import parameter
+from mail.text.headers import decode_base64, decode_header, parameter
 from mail.text.parsed import AttachmentMeta, Headers
 
 Fetch = Callable[[str], bytes]

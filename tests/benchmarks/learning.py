@@ -29,8 +29,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from mail.gmail.simulator.messages import message_part
 from mail.gmail.simulator.mime import parse
-from mail.gmail.simulator.payload import message_part
 from mail.llm.base import Category, MailContext, SenderHistory
 from mail.llm.offline import OfflineClassifier
 from mail.llm.signals.history import answer_weight

@@ -189,7 +189,7 @@ def open_mailbox(simulator: GmailSimulator, address: str, firm_slug: str) -> Mai
 
 
 def _connection_of(account: MailAccount, act: Any) -> None:
-    from mail.services.mailboxes.gmail_connection import gmail_of
+    from mail.services.mailboxes.credentials import gmail_of
 
     act(account, gmail_of(account))
 

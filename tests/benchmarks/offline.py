@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from mail.gmail.simulator.messages import message_part
 from mail.gmail.simulator.mime import parse
-from mail.gmail.simulator.payload import message_part
 from mail.llm import prior
 from mail.llm.base import Category, MailContext
 from mail.llm.features import features

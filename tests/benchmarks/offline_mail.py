@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from mail.gmail.simulator.messages import message_part
 from mail.gmail.simulator.mime import parse
-from mail.gmail.simulator.payload import message_part
 from mail.llm.base import Category, MailContext
 from mail.text.parse import parse_message
 from mail.text.parsed import Address, Headers, ParsedMail

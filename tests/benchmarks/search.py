@@ -77,7 +77,7 @@ def _seed(words: list[str]) -> Firm:
 def _receive(firm: Firm, count: int, text: Any) -> None:
     """Store `count` messages of the firm with their words, newest last."""
     from mail.models import MailThread, Message
-    from mail.services.documents.index import index_messages
+    from mail.services.documents.search import index_messages
     from tenants.scope import firm_scope
     from tests.factories.mail import MailAccountFactory, MailThreadFactory, MessageFactory
 

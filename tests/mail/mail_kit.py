@@ -62,7 +62,7 @@ class Mailbox:
     @property
     def gmail(self) -> GmailClient:
         """The product's client of this mailbox."""
-        from mail.services.mailboxes.gmail_connection import gmail_of
+        from mail.services.mailboxes.credentials import gmail_of
 
         return gmail_of(self.account)
 

@@ -24,8 +24,7 @@ from mail.gmail.simulator import (
     send_as,
     threads,
 )
-from mail.gmail.simulator.answer import Answer, Request
-from mail.gmail.simulator.api_error import ApiError, invalid_argument
+from mail.gmail.simulator.answer import Answer, ApiError, Request, invalid_argument
 from mail.gmail.simulator.batch import answer_batch, is_batch
 from mail.gmail.simulator.call import Call, Handler, Json
 from mail.gmail.simulator.discovery import Method, check_body, find_method, read_query

@@ -13,8 +13,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from mail.gmail.simulator.answer import Answer, Request
-from mail.gmail.simulator.api_error import ApiError, invalid_argument
+from mail.gmail.simulator.answer import Answer, ApiError, Request, invalid_argument
 
 MAX_PARTS = 100
 # Beyond this number Gmail refuses parts now and then, the simulator always.

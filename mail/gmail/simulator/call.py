@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mail.gmail.simulator.api_error import invalid_argument
+from mail.gmail.simulator.answer import invalid_argument
 from mail.gmail.simulator.mailbox import Mailbox
 
 Json = dict[str, Any]

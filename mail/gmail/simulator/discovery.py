@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from googleapiclient.discovery_cache import get_static_doc
 
-from mail.gmail.simulator.api_error import ApiError, invalid_argument
+from mail.gmail.simulator.answer import ApiError, invalid_argument
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # ships no types

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mail.gmail.simulator.api_error import not_found
+from mail.gmail.simulator.answer import not_found
 from mail.gmail.simulator.call import Call, Handler, Json, page_token
 from mail.gmail.simulator.ids import draft_id, draft_pk, message_id
 from mail.gmail.simulator.incoming import add_composed, raw_of, send

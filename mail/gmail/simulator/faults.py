@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from mail.gmail.simulator.api_error import ApiError
+from mail.gmail.simulator.answer import ApiError
 from mail.gmail.simulator.store import Store
 
 # The search delay is stored in the table of faults, under a name that no method has.

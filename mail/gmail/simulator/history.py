@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from sqlite3 import Row
 
-from mail.gmail.simulator.api_error import invalid_argument, not_found
+from mail.gmail.simulator.answer import invalid_argument, not_found
 from mail.gmail.simulator.call import Call, Handler, Json, page_token
 from mail.gmail.simulator.ids import message_id
 from mail.gmail.simulator.labels import require_known

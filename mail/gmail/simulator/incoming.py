@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime, getaddresses
 from itertools import islice
 
-from mail.gmail.simulator.api_error import invalid_argument
+from mail.gmail.simulator.answer import invalid_argument
 from mail.gmail.simulator.call import Call, Handler, Json, decode_base64url
 from mail.gmail.simulator.ids import message_id, message_pk
 from mail.gmail.simulator.labels import require_known

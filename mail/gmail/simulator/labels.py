@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from mail.gmail.simulator.api_error import ApiError, invalid_argument, not_found
+from mail.gmail.simulator.answer import ApiError, invalid_argument, not_found
 from mail.gmail.simulator.call import Call, Handler, Json
 from mail.gmail.simulator.ids import message_id
 from mail.gmail.simulator.mailbox import Mailbox

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from mail.gmail.simulator.api_error import not_found
+from mail.gmail.simulator.answer import not_found
 from mail.gmail.simulator.ids import message_pk
 from mail.gmail.simulator.letter import Letter
 from mail.gmail.simulator.push import publish

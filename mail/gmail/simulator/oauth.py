@@ -18,8 +18,7 @@ from http import HTTPStatus
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from mail.gmail.simulator import faults
-from mail.gmail.simulator.answer import Answer, Request
-from mail.gmail.simulator.api_error import ApiError
+from mail.gmail.simulator.answer import Answer, ApiError, Request
 from mail.gmail.simulator.mailbox import Mailbox
 from mail.gmail.simulator.store import Store
 

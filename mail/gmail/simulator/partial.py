@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mail.gmail.simulator.api_error import invalid_argument
+from mail.gmail.simulator.answer import invalid_argument
 
 _TOKEN = re.compile(r"\s*([A-Za-z0-9_]+|\*|[(),/])")
 _MAX_NESTING = 20

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from mail.gmail.simulator.api_error import ApiError
+from mail.gmail.simulator.answer import ApiError
 from mail.gmail.simulator.store import Store
 
 _EVERYBODY = ""

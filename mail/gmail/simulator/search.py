@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from mail.gmail.simulator.api_error import invalid_argument
+from mail.gmail.simulator.answer import invalid_argument
 
 OPERATORS = frozenset(
     {

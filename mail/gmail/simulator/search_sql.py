@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-from mail.gmail.simulator.api_error import invalid_argument
+from mail.gmail.simulator.answer import invalid_argument
 from mail.gmail.simulator.faults import search_delay_ms
 from mail.gmail.simulator.labels import find_by_search_key, require_known
 from mail.gmail.simulator.mailbox import Mailbox

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mail.gmail.simulator.api_error import not_found
+from mail.gmail.simulator.answer import not_found
 from mail.gmail.simulator.call import Call, Handler, Json
 from mail.gmail.simulator.mailbox import Mailbox
 

@@ -6,9 +6,8 @@ import logging
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from mail.gmail.simulator.answer import Answer, Request
+from mail.gmail.simulator.answer import Answer, ApiError, Request
 from mail.gmail.simulator.api import GmailSimulator
-from mail.gmail.simulator.api_error import ApiError
 from mail.gmail.simulator.faults import AnswerLost
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-from mail.gmail.simulator.answer import Request
-from mail.gmail.simulator.api_error import ApiError, invalid_argument
+from mail.gmail.simulator.answer import ApiError, Request, invalid_argument
 from mail.gmail.simulator.discovery import find_method
 
 _PREFIX = "/upload"

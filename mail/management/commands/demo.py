@@ -17,12 +17,18 @@ from rich.status import Status
 from interfaces.commands import JsonCommand, NotFound, Refused, nonempty_path
 from mail.conf import demo_worker_log
 from mail.models import MailAccount
-from mail.services.importing import sample_tour
 from mail.services.importing.import_mail import ImportReport, guess_address, import_mail
 from mail.services.importing.mail_files import Unreadable
-from mail.services.importing.sample_mailbox import SAMPLE_ADDRESS, SAMPLE_OWNER, import_sample
+from mail.services.importing.sample_mailbox import (
+    SAMPLE_ADDRESS,
+    SAMPLE_OWNER,
+    apply_rule,
+    ask_to_forward,
+    import_sample,
+    undo_newest_archive,
+)
 from mail.services.mailboxes.accounts import open_account
-from mail.services.mailboxes.gmail_connection import gmail_of
+from mail.services.mailboxes.credentials import gmail_of
 from mail.services.mailboxes.overview import Overview, live_jobs, overview_of
 from mail.services.queueing import request_backfill, request_sync
 from mail.services.syncing.labels import ensure_own_labels
@@ -103,10 +109,10 @@ class Command(JsonCommand):
             self._show(result)
 
     def _tour(self, account: MailAccount, *, quiet: bool) -> None:
-        sample_tour.apply_rule(account)
-        sample_tour.ask_to_forward(account)
+        apply_rule(account)
+        ask_to_forward(account)
         self._drain(account, quiet=quiet)
-        sample_tour.undo_newest_archive(account)
+        undo_newest_archive(account)
         self._drain(account, quiet=quiet)
 
     def _own_account(self, firm: Firm, mail: Path, address: str | None) -> MailAccount:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -13,12 +14,19 @@ from mail.models import (
     MailAccount,
     MailThread,
     Message,
+    Preprocessor,
     RunStatus,
     ThreadStatus,
 )
-from mail.services.agents.inquiries import inquiry_prompt, read_inquiry
 from mail.services.agents.run import NO_PROFILE, run_agent
+from mail.services.sending.compose import stored_headers
+from mail.text.helpdesk import Inquiry, crisp_inquiry, helpdesk_inquiry, plain_inquiry
+from mail.text.parsed import Address
 from tenants.scope import firm_scope
+
+MAX_PROMPT_TEXT = 8000
+MAX_ATTACHMENTS = 20
+MAX_FILENAME = 200
 
 
 def process_message(
@@ -93,3 +101,29 @@ def _keep_failed(account: MailAccount, message: Message, profile_name: str, job_
             "error": NO_PROFILE.format(profile_name),
         },
     )
+
+
+def read_inquiry(message: Message, preprocessor: str) -> Inquiry:
+    """Return who wrote the message and what it says, as the preprocessor reads it."""
+    sender = Address(message.sender_name, message.sender_address)
+    forwarded = {Preprocessor.CRISP: crisp_inquiry, Preprocessor.HELPDESK: helpdesk_inquiry}
+    read = forwarded.get(Preprocessor(preprocessor))
+    if read is None:
+        return plain_inquiry(sender, message.subject, message.text)
+    return read(sender, message.subject, message.text, stored_headers(message))
+
+
+def inquiry_prompt(message: Message, inquiry: Inquiry) -> str:
+    """Return the inquiry as one JSON object, so that nothing in it can pass for what follows it."""
+    names = message.attachments.order_by("part_id").values_list("filename", flat=True)
+    data = {
+        "from": {"name": inquiry.name, "address": inquiry.address},
+        "forwarded_by": message.sender_address
+        if inquiry.address != message.sender_address.lower()
+        else None,
+        "subject": inquiry.subject,
+        "received": f"{message.internal_date:%Y-%m-%dT%H:%MZ}",
+        "attachments": [name[:MAX_FILENAME] for name in names[:MAX_ATTACHMENTS]],
+        "text": inquiry.text[:MAX_PROMPT_TEXT],
+    }
+    return f"The message, as JSON:\n\n{json.dumps(data, ensure_ascii=False)}"

@@ -18,12 +18,12 @@ from jobs.operations.notifications.emails import send_email
 from jobs.operations.notifications.webhooks import send_discord
 from mail import discord
 from mail.conf import discord_webhook, public_url
-from mail.models import ActionType, Approval, ApprovalStatus, Message, OutboundMessage
+from mail.models import Action, ActionType, Approval, ApprovalStatus, Message, OutboundMessage
 from mail.services.actions.actions import irreversible_reason
-from mail.services.approvals.action_facts import facts_of_action
 from mail.services.approvals.tokens import button_token, link_token
 from mail.services.mailboxes.accounts import has_owner
 from mail.services.mailboxes.content_access import may_read
+from mail.services.rules.labels import MailboxLabels
 from mail.services.send_each_once import send_each_once
 from mail.text.cleaning import clean_line
 from tenants.models import Membership, Role
@@ -170,3 +170,35 @@ def _question(approval: Approval) -> dict[str, Any]:
         reject_id=button_token(approval, "reject"),
         page=f"{base}{PAGE.format(approval.pk)}" if base else "",
     )
+
+
+def facts_of_action(action: Action) -> list[tuple[str, str]]:
+    """Return what the name of the action does not tell; for readers of the mailbox.
+
+    Must run in the firm's scope.
+    """
+    parameters = action.parameters if isinstance(action.parameters, dict) else {}
+    facts = []
+    if label := parameters.get("label"):
+        facts.append(("Label", MailboxLabels(action.account_id).name_of(label)))
+    if until := parameters.get("until"):
+        facts.append(("Until", str(until)))
+    elif amount := parameters.get("amount"):
+        facts.append(("For", f"{amount} {parameters.get('units', '')}"))
+    if proposal := _proposal_of(action):
+        confidence, why = proposal.get("confidence"), str(proposal.get("rationale", ""))
+        facts.append(("Proposed", f"{why} (by the model, {confidence:.0%} sure)".strip()))
+    return facts
+
+
+def _proposal_of(action: Action) -> dict[str, Any] | None:
+    """Return what the decision says of the action; None if no model proposed it."""
+    if action.decision is None or action.rule_id is not None:
+        return None
+    label = (action.parameters or {}).get("label", "")
+    name = MailboxLabels(action.account_id).name_of(label).casefold() if label else ""
+    for one in action.decision.explanations.get("actions", []):
+        is_it = one["action"] == action.action_type and not one.get("refused")
+        if is_it and one.get("label", "").casefold() == name:
+            return dict(one)
+    return None

@@ -1,23 +1,28 @@
-"""Delivers a digest by each channel that its person wants, if they still want it."""
+"""Enqueues the digests that are due, and delivers one by each channel that its person wants."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from django.db.models import Exists, OuterRef, QuerySet
+
 from jobs.engine.clock import database_now
 from jobs.errors import Cancel, Snooze
 from jobs.execution.context import JobContext
 from jobs.operations.notifications.emails import send_email
 from jobs.operations.notifications.webhooks import send_discord
+from jobs.queue import EnqueueSpec
 from jobs.states import Channel
 from mail import discord
-from mail.models import MailAccount, NotificationPreference
+from mail.models import Connection, MailAccount, NotificationPreference
+from mail.services.dates import enqueue_due_rows
 from mail.services.digests.content import Digest, digest_of
-from mail.services.digests.due import mailboxes_of
+from mail.services.mailboxes.content_access import own_or_granted
 from mail.services.reminders.channels import LEFT, send_by_every_channel
 from mail.services.reminders.preferences import Addressee, addressee, find_preference
 from tenants.models import Membership
@@ -29,6 +34,7 @@ NOT_THEIRS = "The mailbox is no longer the person's"
 PAST = "The next day's digest is due"
 UNREACHABLE = "No channel reaches the person"
 NOTHING_TO_SAY = "Nothing waits"
+DELIVERY_TYPE = "digest_delivery"
 
 
 def deliver_digest(ctx: JobContext, user_id: int, account_id: UUID, day: date) -> dict[str, Any]:
@@ -104,3 +110,35 @@ def _discord(ctx: JobContext, digest: Digest, url: str) -> None:
     # No subjects, because a Discord channel may have more readers than the mailbox.
     address, summary = discord.plain(digest.address), discord.plain(digest.summary)
     send_discord(ctx, url, f"**{address}**\n{summary}\n{digest.briefing_page}", EVENT)
+
+
+def enqueue_due_digests(checkpoint: Callable[[], None]) -> int:
+    """Enqueue the digests that are due, of every firm; return how many jobs were created.
+
+    Digests of people who are inactive, or who left the firm, wait until they are back.
+    """
+    return enqueue_due_rows(_due, _specs, checkpoint=checkpoint)
+
+
+def mailboxes_of(user_id: int) -> QuerySet[MailAccount]:
+    """Return the mailboxes for which a person gets digests. Must run in the firm's scope."""
+    found: QuerySet[MailAccount] = MailAccount.objects.filter(own_or_granted(user_id), active=True)
+    return found.exclude(connection=Connection.DISCONNECTED)
+
+
+def _due(now: datetime) -> QuerySet[NotificationPreference]:
+    member = Membership.objects.filter(user_id=OuterRef("user_id"), firm_id=OuterRef("firm_id"))
+    found: QuerySet[NotificationPreference] = NotificationPreference.objects.filter(
+        Exists(member), due_at__lte=now, digest_at__isnull=False, user__is_active=True
+    )
+    return found.select_related("user")
+
+
+def _specs(row: NotificationPreference, due_at: datetime) -> list[EnqueueSpec]:
+    # The day in the person's time zone is part of the job's key, so that there is one job a day.
+    day = due_at.astimezone(ZoneInfo(row.time_zone)).date()
+    about: dict[str, Any] = {"user_id": row.user_id, "day": day.isoformat()}
+    return [
+        EnqueueSpec(DELIVERY_TYPE, {**about, "account_id": account_id}, user=row.user)
+        for account_id in mailboxes_of(row.user_id).order_by("pk").values_list("pk", flat=True)
+    ]

@@ -32,7 +32,7 @@ from mail.models import (
     Message,
     ScanResult,
 )
-from mail.services.documents.index import index_some
+from mail.services.documents.search import index_some
 from mail.services.exports.suppression import Suppression
 from mail.services.mailboxes.accounts import in_firm_scope
 from mail.services.mailboxes.change import change_mailbox

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Final
 
+import structlog
+
+from mail.gmail.answers import Message as GmailMessage
+from mail.gmail.client import GmailClient
 from mail.gmail.mime import OutgoingMail, faults_of
 from mail.llm.client import Answer, ModelClient, ModelError, ModelUnavailable, Question
-from mail.llm.draft_writer import ReplyRequest, write_reply
+from mail.llm.draft_writer import Ask, ReplyRequest, searches_for, write_reply
 from mail.models import CallType, Draft, DraftOrigin, DraftSource, LLMCall, MailAccount, Message
 from mail.services.deciding.budget import BudgetSpent, ModelPaused
 from mail.services.deciding.classifiers import told_to_the_model
@@ -16,20 +22,26 @@ from mail.services.deciding.model_calls import (
     configured_client,
 )
 from mail.services.drafting.gmail_drafts import content_hash, draft_body
-from mail.services.drafting.related_mail import related_mail
-from mail.services.drafting.reply_plan import ReplyPlan, plan_for
+from mail.services.drafting.reply_plan import ReplyPlan, plan_for, text_by_template
 from mail.services.drafting.task import MOST_REWORKS, DraftTask, recipients_of
-from mail.services.drafting.templates import text_by_template
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.sending.compose import reply_content, sender_of, signed
 from mail.services.timelines.correspondents import MOST_OF_A_THREAD, of_same_correspondent
 from mail.services.timelines.threads import newest_first
+from mail.text.parse import parse_message
 from mail.text.parsed import Address
 from mail.text.quotes import newest_text
 from tenants.scope import firm_scope
 
 MOST_MESSAGES = 20
 LAST_REWORK = "⚠️ This is the last automatic rework. Further changes must be made manually.\n\n"
+MAX_HITS: Final = 10
+MAX_THREADS: Final = 5
+MAX_THREAD_CHARS: Final = 2000
+# What is cut out of the model's searches: it could leave the correspondence, or name times.
+_OPERATORS: Final = re.compile(r"[{}()\"|]|\bOR\b|\b\w+:\S*|(?<!\w)-")
+_ADDRESS: Final = re.compile(r"[\w.+-]+@[\w.-]+")
+logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -193,3 +205,45 @@ def reply_faults(account: MailAccount, message: Message) -> list[Any]:
     """Return what keeps an answer to the message from being written; usually nothing."""
     draft = Draft(account=account, message=message, text="-", rfc822_id="<a@mailroom.invalid>")
     return list(faults_of(mail_of(draft)))
+
+
+def related_mail(
+    gmail: GmailClient, ask: Ask, message: Message, text: str, *, answered: Sequence[Address]
+) -> list[str]:
+    """Return the texts of up to five related conversations; none if anything goes wrong.
+
+    `answered` are the recipients of the answer.
+    """
+    if not _ADDRESS.fullmatch(message.sender_address):
+        return []
+    if [one.key for one in answered] != [message.sender_address.lower()]:
+        return []
+    try:
+        queries = ["", *searches_for(ask, message.subject, text)]
+        return list(_conversations(gmail, message, queries))
+    except Exception as error:  # noqa: BLE001 - a draft without it is better than none
+        logger.warning("mail.no_related_mail", error_class=type(error).__name__)
+        return []
+
+
+def _conversations(gmail: GmailClient, message: Message, queries: Sequence[str]) -> Iterator[str]:
+    person = message.sender_address
+    threads: dict[str, None] = {}
+    for query in queries:
+        words = " ".join(_OPERATORS.sub(" ", query).split())
+        search = f"{{from:{person} to:{person}}} {words}".strip()
+        page = gmail.list_messages(search, max_results=MAX_HITS)
+        threads |= dict.fromkeys(one["threadId"] for one in page.get("messages", []))
+    threads.pop(message.thread.gmail_thread_id, None)
+    for thread_id in list(threads)[:MAX_THREADS]:
+        messages = gmail.get_thread(thread_id)["messages"]
+        yield "\n---\n".join(_text(one) for one in messages if _is_mail(one))[:MAX_THREAD_CHARS]
+
+
+def _is_mail(message: GmailMessage) -> bool:
+    return "DRAFT" not in message.get("labelIds", [])
+
+
+def _text(message: GmailMessage) -> str:
+    mail = parse_message(message)
+    return f"{mail.sender.address}: {newest_text(mail.text)}"

@@ -23,7 +23,6 @@ from mail.models import (
 from mail.services.deciding.corrections import decide_for_person
 from mail.services.deciding.relabel import show_state
 from mail.services.drafting.gmail_drafts import order_in, read_draft
-from mail.services.drafting.left_over import ends_what_it_began
 from mail.services.drafting.persons_drafts import (
     foreign_drafts,
     note_edits,
@@ -31,6 +30,7 @@ from mail.services.drafting.persons_drafts import (
     persons_drafts,
 )
 from mail.services.drafting.reply_plan import settings_for
+from mail.services.drafting.retire import ends_what_it_began
 from mail.services.drafting.task import (
     MOST_REWORKS,
     DraftTask,

@@ -1,10 +1,12 @@
-"""Decides how a message is to be answered: style, language, sign-off, and whether at all."""
+"""Decides how a message is to be answered: style, language, sign-off, template; or not at all."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Final
 
 from mail.llm.base import DEFAULT_STYLE, UNKNOWN_LANGUAGE
 from mail.models import (
@@ -15,9 +17,23 @@ from mail.models import (
     Message,
     ReplySettings,
     ReplyStyle,
+    ReplyTemplate,
 )
 from mail.services.drafting.styles import AUTO_LANGUAGE, BUILT_IN, Style, usual_sign_off
+from mail.text.cleaning import clean_line
 from mail.text.language import detect_language
+
+BUILT_IN_TEMPLATES: Final[dict[str, str]] = {
+    "en": "Hello {name},\n\nthank you for your message about “{subject}”.\n\n[TODO: answer]",
+    "cs": "Dobrý den,\n\nděkuji za zprávu „{subject}“.\n\n[TODO: odpověď]",
+    "de": "Guten Tag {name},\n\nvielen Dank für Ihre Nachricht „{subject}“.\n\n[TODO: Antwort]",
+    "fr": "Bonjour {name},\n\nmerci pour votre message « {subject} ».\n\n[TODO : réponse]",
+    "es": "Hola {name}:\n\nGracias por su mensaje «{subject}».\n\n[TODO: respuesta]",
+}
+_CLOSING: Final = "\n\n{sign_off}\n{owner}"
+_PLACE: Final = re.compile(r"\{(name|subject|sign_off|owner)\}")
+_PREFIX: Final = re.compile(r"^(?:(?:re|aw|odp|sv|rép)\s*:\s*)+", re.IGNORECASE)
+_BEFORE_MARK: Final = re.compile(r" +([,:])")
 
 
 @dataclass(frozen=True)
@@ -116,3 +132,40 @@ def _language(style: Style, decided: str, message: Message, settings: ReplySetti
     if decided and decided != UNKNOWN_LANGUAGE:
         return decided
     return detect_language(message.text) or settings.default_language
+
+
+def text_by_template(account: MailAccount, message: Message, plan: ReplyPlan) -> tuple[str, str]:
+    """Return the answer and the template's name. Must run in the firm's scope.
+
+    The best template is used: the mailbox's before the firm's, then by style, then by language.
+    """
+    template = _best(account, plan)
+    if template is None:
+        text = BUILT_IN_TEMPLATES.get(plan.language, BUILT_IN_TEMPLATES["en"]) + _CLOSING
+        return _filled(text, message, plan), "built-in"
+    return _filled(template.text, message, plan), template.name
+
+
+def _best(account: MailAccount, plan: ReplyPlan) -> ReplyTemplate | None:
+    rows = ReplyTemplate.objects.filter(
+        enabled=True, style__in=["", plan.style.name], language__in=["", plan.language]
+    )
+    usable = [row for row in rows if row.account_id in (None, account.pk)]
+    return max(
+        usable,
+        key=lambda row: (row.account_id is not None, bool(row.style), bool(row.language), row.pk),
+        default=None,
+    )
+
+
+def _filled(text: str, message: Message, plan: ReplyPlan) -> str:
+    subject = _PREFIX.sub("", clean_line(message.subject, 200))
+    values = {
+        "name": clean_line(message.sender_name, 100),
+        "subject": subject,
+        "sign_off": plan.sign_off,
+        "owner": plan.owner,
+    }
+    # In one pass, so that placeholders in a stranger's text are not filled in.
+    lines = _PLACE.sub(lambda place: values[place[1]], text).strip()
+    return lines if values["name"] else _BEFORE_MARK.sub(r"\1", lines)

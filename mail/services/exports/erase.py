@@ -38,7 +38,7 @@ from mail.models import (
 )
 from mail.services.actions.lost_snoozes import lose_snoozes
 from mail.services.documents.documents import drop_contents, forget
-from mail.services.documents.index import drop_erased_words
+from mail.services.documents.search import drop_erased_words
 from mail.services.exports.subjects import mentioning, pattern_of, text_columns
 from mail.services.exports.write import JobLease
 from mail.services.operation import audit

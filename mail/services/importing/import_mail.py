@@ -20,7 +20,7 @@ from mail.models import MailAccount
 from mail.services.importing.mail_files import FoundMessage, Unreadable, find_messages
 from mail.services.importing.takeout import takeout_labels
 from mail.services.mailboxes.accounts import own_addresses
-from mail.services.mailboxes.gmail_connection import gmail_of
+from mail.services.mailboxes.credentials import gmail_of
 from mail.services.queueing import request_backfill
 from mail.services.syncing.labels import ensure_label
 from mail.text.addresses import parse_addresses, parse_sender

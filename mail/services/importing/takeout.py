@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from email.message import Message
 from typing import Final, NamedTuple
 
-from mail.text.encoded_words import decode_header
+from mail.text.headers import decode_header
 
 _HEADER_CHARS: Final = 4_000
 _LABEL_CHARS: Final = 225

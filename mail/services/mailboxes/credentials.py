@@ -10,8 +10,10 @@ from datetime import timedelta
 from django.utils import timezone
 
 from jobs.queue import acquire_lock, release_lock
-from mail.conf import oauth_client, uses_google
+from mail.conf import gmail_api_base, gmail_simulator_store, oauth_client, uses_google
 from mail.gmail import oauth
+from mail.gmail.client import GmailClient
+from mail.gmail.connect import google_client, simulator_client
 from mail.gmail.errors import REFRESH_IN_PROGRESS, GmailNeedsReauth, GmailUnavailable
 from mail.gmail.oauth import AccessToken, Grant
 from mail.gmail.scopes import FULL_SCOPE
@@ -127,3 +129,10 @@ def _usable(credential: MailCredential, refused: str | None) -> AccessToken | No
         return None
     value = decrypt_field(credential, "access_token")
     return AccessToken(value, expires_at) if value and value != refused else None
+
+
+def gmail_of(account: MailAccount) -> GmailClient:
+    """Return a client for the account's mailbox, which only the calling thread may use."""
+    if uses_google():
+        return google_client(StoredToken(account), endpoint=gmail_api_base())
+    return simulator_client(account.address, gmail_simulator_store())

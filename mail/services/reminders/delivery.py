@@ -1,22 +1,27 @@
-"""Delivers a reminder by each channel that its person wants, once."""
+"""Enqueues the reminders that are due, and delivers one by each channel its person wants, once."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
+
+from django.db.models import Exists, OuterRef, QuerySet
 
 from jobs.engine.clock import database_now
 from jobs.errors import Cancel, Fatal, Snooze
 from jobs.execution.context import JobContext
 from jobs.operations.notifications.emails import send_email
 from jobs.operations.notifications.webhooks import send_discord
+from jobs.queue import EnqueueSpec
 from jobs.states import Channel
 from mail import discord
 from mail.conf import public_url
 from mail.models import Reminder, ReminderStatus
+from mail.services.dates import enqueue_due_rows
 from mail.services.reminders.channels import LEFT, send_by_every_channel
 from mail.services.reminders.follow_ups import (
     PAGE_OF_THREAD,
@@ -24,7 +29,7 @@ from mail.services.reminders.follow_ups import (
     withdraw_answered,
 )
 from mail.services.reminders.preferences import Addressee, addressee
-from tenants.models import Membership
+from tenants.models import Firm, Membership
 from tenants.scope import firm_scope
 
 EVENT = "reminder"
@@ -34,6 +39,7 @@ ANSWERED = "Nobody waits for an answer any more"
 DELIVERED_SINCE = "The reminder was already delivered after this date"
 MOVED = "Reminder was given other dates"
 NOT_THEIRS = "The mailbox is no longer the person's"
+DELIVERY_TYPE = "reminder_delivery"
 
 
 def deliver_reminder(
@@ -134,3 +140,28 @@ def _note_delivery(reminder_id: UUID) -> None:
     mine = Reminder.objects.filter(pk=reminder_id)
     mine.update(delivered_at=database_now())
     mine.filter(due_at=None, status=ReminderStatus.ACTIVE).update(status=ReminderStatus.DELIVERED)
+
+
+def enqueue_due_reminders(checkpoint: Callable[[], None], firm: Firm | None = None) -> int:
+    """Enqueue the reminders that are due, as `enqueue_due_rows` does; return how many jobs.
+
+    Reminders of people who are inactive, or who left the firm, wait until they are back.
+    """
+    return enqueue_due_rows(_due, _specs, checkpoint=checkpoint, firm=firm)
+
+
+def _due(now: datetime) -> QuerySet[Reminder]:
+    member = Membership.objects.filter(user_id=OuterRef("user_id"), firm_id=OuterRef("firm_id"))
+    found: QuerySet[Reminder] = Reminder.objects.filter(
+        Exists(member), due_at__lte=now, status=ReminderStatus.ACTIVE, user__is_active=True
+    )
+    return found
+
+
+def _specs(reminder: Reminder, due_at: datetime) -> list[EnqueueSpec]:
+    payload: dict[str, Any] = {
+        "reminder_id": reminder.pk,
+        "user_id": reminder.user_id,
+        "due_at": due_at.astimezone(UTC).isoformat(),
+    }
+    return [EnqueueSpec(DELIVERY_TYPE, payload, user=reminder.user)]

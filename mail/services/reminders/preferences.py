@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, time
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from jobs import errors
 from jobs.engine.clock import database_now
+from jobs.models import JobQueue
 from jobs.operations.notifications.addresses import AddressRefused, parse_url
-from jobs.states import Channel
+from jobs.queue import edit
+from jobs.states import Channel, Status
 from mail.errors import PreferenceInvalid, RowGone, WrongState
 from mail.models import NotificationPreference
 from mail.services.operation import audit
-from mail.services.reminders.quiet_hours import quiet_until
-from mail.services.reminders.waiting import recheck_waiting
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor
 from tenants.encryption import decrypt_field, encrypt_field
@@ -32,6 +34,9 @@ SETTINGS = ("time_zone", "quiet_from", "quiet_until", "email", "digest_at")
 _QUIET = ("time_zone", "quiet_from", "quiet_until")
 # The settings from which the dates of digests follow.
 _DATES = ("time_zone", "digest_at")
+# The job types of deliveries: reminders and digests.
+TYPES = ("reminder_delivery", "digest_delivery")
+REASON = "The quiet hours were changed"
 
 
 @dataclass(frozen=True)
@@ -188,3 +193,63 @@ def _words(row: NotificationPreference) -> dict[str, Any]:
     settings = {name: getattr(row, name) for name in SETTINGS}
     words = {name: str(one) if isinstance(one, time) else one for name, one in settings.items()}
     return {**words, "discord": bool(row.discord_webhook)}
+
+
+def quiet_until(
+    now: datetime, time_zone: str, begin: time | None, end: time | None
+) -> datetime | None:
+    """Return when the quiet hours end that contain `now`, None if none do.
+
+    They follow the person's clock. If the clock skips the end, they end when it jumps; if the end
+    comes twice, they end at the first time. Equal times mean no quiet hours.
+    """
+    if begin is None or end is None or begin == end:
+        return None
+    zone = ZoneInfo(time_zone)
+    local = now.astimezone(zone)
+    shown = local.time()
+    over_midnight = begin > end
+    is_quiet = (shown >= begin or shown < end) if over_midnight else begin <= shown < end
+    if not is_quiet:
+        return None
+    day = local.date() + timedelta(days=over_midnight and shown >= begin)
+    wanted = datetime.combine(day, end, zone)
+    until = wanted.astimezone(UTC)
+    if until.astimezone(zone).replace(tzinfo=None) != wanted.replace(tzinfo=None):
+        return _jump(wanted)
+    if until <= now:
+        # The clock shows this hour a second time, which is quiet, too.
+        until = wanted.replace(fold=1).astimezone(UTC)
+    return until
+
+
+def _jump(skipped: datetime) -> datetime:
+    """Return, to the second, when the clock jumps over a time that it never shows."""
+    before = skipped.utcoffset()
+    early, late = (int(skipped.replace(fold=fold).timestamp()) for fold in (1, 0))
+    while late - early > 1:
+        middle = (early + late) // 2
+        if datetime.fromtimestamp(middle, skipped.tzinfo).utcoffset() == before:
+            early = middle
+        else:
+            late = middle
+    return datetime.fromtimestamp(late, UTC)
+
+
+def recheck_waiting(user_id: Any, by: Actor) -> None:
+    """Run the person's waiting deliveries now, so that they check the quiet hours again.
+
+    Otherwise they would wait for the end of the former quiet hours. Must run in the firm's scope.
+    """
+    waiting = JobQueue.objects.filter(
+        user_id=user_id,
+        job_type__in=TYPES,
+        status=Status.PENDING,
+        scheduled_at__gt=database_now(),
+    )
+    # Of several dates of a reminder, which share its lock, the first that comes counts for all.
+    jobs = {lock or pk: pk for pk, lock in waiting.order_by("-pk").values_list("pk", "lock_key")}
+    for job_id in sorted(jobs.values()):
+        # A worker may have claimed the job meanwhile; then the job checks them by itself.
+        with suppress(errors.WrongState, errors.UnknownJob):
+            edit(job_id, run_now=True, by=by, reason=REASON)

@@ -24,7 +24,7 @@ from mail.models import (
     Message,
 )
 from mail.services.documents.documents import request_documents
-from mail.services.documents.index import index_messages
+from mail.services.documents.search import index_messages
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.reminders.follow_ups import withdraw_answered
 from mail.services.timelines.events import record_events

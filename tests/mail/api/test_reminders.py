@@ -9,7 +9,7 @@ import pytest
 
 from jobs.testing import frozen_time
 from mail.models import Reminder
-from mail.services.reminders.due import enqueue_due_reminders
+from mail.services.reminders.delivery import enqueue_due_reminders
 from tenants.models import Firm, Role
 from tests.jobs.admin.pages import audit_entries
 from tests.jobs.api.conftest import fields, problem

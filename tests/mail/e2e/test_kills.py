@@ -22,7 +22,7 @@ from mail.gmail.simulator.faults import LOST_ANSWER
 from mail.models import Document, OutboundMessage, Reminder, ReminderStatus
 from mail.services.actions.sweep import sweep_actions
 from mail.services.mailboxes.accounts import open_account
-from mail.services.reminders.due import enqueue_due_reminders
+from mail.services.reminders.delivery import enqueue_due_reminders
 from mail.services.reminders.reminders import create_reminder
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope

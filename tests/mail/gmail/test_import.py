@@ -10,7 +10,7 @@ import time_machine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mail.gmail.simulator.api_error import ApiError
+from mail.gmail.simulator.answer import ApiError
 from tests.mail.gmail.mailbox_kit import ADDRESS, CheckedHttp, letter
 
 pytestmark = pytest.mark.req("M-03")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mail.gmail.simulator.discovery import answer_validator
 from mail.gmail.simulator.letter import read_letter
+from mail.gmail.simulator.messages import message_part
 from mail.gmail.simulator.mime import decode_bytes, decode_words, parse
-from mail.gmail.simulator.payload import message_part
 
 pytestmark = pytest.mark.req("M-03")
 

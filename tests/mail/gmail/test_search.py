@@ -9,7 +9,7 @@ from googleapiclient.errors import HttpError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mail.gmail.simulator.api_error import ApiError
+from mail.gmail.simulator.answer import ApiError
 from mail.gmail.simulator.search import Group, parse_query
 from tests.mail.gmail.mailbox_kit import ADDRESS, encoded, letter
 

@@ -13,7 +13,7 @@ from googleapiclient.http import MediaIoBaseUpload
 
 from mail.gmail import errors
 from mail.gmail.client import GmailClient
-from mail.gmail.simulator import payload
+from mail.gmail.simulator import messages
 from mail.gmail.simulator.quota import Quota, units_of
 from mail.gmail.simulator.transport import SimulatorHttp
 from tests.mail.gmail.mailbox_kit import ADDRESS, encoded, letter
@@ -37,7 +37,7 @@ def test_attachment_ids_change_at_each_reading_and_are_good_for_a_time(
     assert first != second
     assert gmail.get_attachment(wire_id, first) == gmail.get_attachment(wire_id, second) == b"%PDF"
 
-    monkeypatch.setattr(payload, "ATTACHMENT_SECONDS", -1)
+    monkeypatch.setattr(messages, "ATTACHMENT_SECONDS", -1)
     with pytest.raises(errors.GmailBadRequest):
         gmail.get_attachment(wire_id, first)
     monkeypatch.undo()

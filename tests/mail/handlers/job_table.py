@@ -21,7 +21,7 @@ from mail.models import ActionType, MailThread, Message, OutboundMessage, Reques
 from mail.services.agents.schedules import create_agent_schedule, enqueue_due_agents
 from mail.services.approvals.approvals import ask_approval
 from mail.services.deciding.requests import enqueue_classify
-from mail.services.digests.due import enqueue_due_digests
+from mail.services.digests.delivery import enqueue_due_digests
 from mail.services.drafting.requests import (
     enqueue_manual_draft,
     enqueue_rework,
@@ -30,7 +30,7 @@ from mail.services.drafting.requests import (
 from mail.services.exports.requests import request_data
 from mail.services.queueing import request_backfill, request_label_sync
 from mail.services.queueing import request_sync as ask_sync
-from mail.services.reminders.due import enqueue_due_reminders
+from mail.services.reminders.delivery import enqueue_due_reminders
 from mail.services.reminders.preferences import change_preference
 from mail.services.reminders.reminders import create_reminder
 from tenants.audit import SERVICE

@@ -25,7 +25,7 @@ from mail.models import MailAccount
 from mail.services.mailboxes import unanswered
 from mail.services.mailboxes.accounts import open_account
 from mail.services.mailboxes.connection import pace_mailboxes
-from mail.services.mailboxes.gmail_connection import gmail_of
+from mail.services.mailboxes.credentials import gmail_of
 from tenants.scope import all_firms, firm_scope
 from tests.mail.mail_kit import Mailbox, drain
 from tests.queue_kit import later, row, rows

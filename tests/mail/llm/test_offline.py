@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mail.gmail.simulator.messages import message_part
 from mail.gmail.simulator.mime import parse
-from mail.gmail.simulator.payload import message_part
 from mail.labels import LabelKey
 from mail.llm.base import Category, Classifier
 from mail.llm.features import features

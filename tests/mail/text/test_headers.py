@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mail.text.addresses import parse_addresses, parse_sender
-from mail.text.encoded_words import decode_header
-from mail.text.headers import parse_date, parse_message_ids
+from mail.text.headers import decode_header, parse_date, parse_message_ids
 from mail.text.parsed import Address
 
 pytestmark = pytest.mark.req("M-06")

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from mail.text.addresses import parse_addresses
 from mail.text.charsets import decode_bytes
-from mail.text.encoded_words import decode_base64, decode_header
-from mail.text.headers import parameter, parse_date
+from mail.text.headers import decode_base64, decode_header, parameter, parse_date
 from mail.text.html_text import html_to_text
 from mail.text.parse import parse_message
 from mail.text.quotes import split_reply

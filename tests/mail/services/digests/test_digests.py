@@ -15,7 +15,7 @@ from jobs.testing import frozen_time, run_job
 from mail.llm.base import Category
 from mail.models import NotificationPreference
 from mail.services.digests import delivery
-from mail.services.digests.due import enqueue_due_digests
+from mail.services.digests.delivery import enqueue_due_digests
 from mail.services.mailboxes.content_access import break_glass, grant_content, withdraw_content
 from mail.services.reminders.preferences import change_preference, reset_preference
 from tenants.audit import SERVICE, Actor

@@ -15,8 +15,7 @@ from jobs.queue import enqueue
 from jobs.schedules.groups import GroupRequest
 from mail.models import Message, MessageIndex, RequestKind
 from mail.services.documents import search
-from mail.services.documents.index import index_messages, unindexed
-from mail.services.documents.search import find_messages
+from mail.services.documents.search import find_messages, index_messages, unindexed
 from mail.services.exports.requests import request_data
 from mail.services.queueing import request_sync
 from mail.text.words import MAX_WORD_LENGTH, MAX_WORDS, words_of

@@ -23,8 +23,7 @@ from mail.models import (
 from mail.services.mailboxes.accounts import open_account
 from mail.services.mailboxes.briefing import briefing_of
 from mail.services.reminders import find_follow_ups as finding
-from mail.services.reminders.delivery import NOT_THEIRS
-from mail.services.reminders.due import enqueue_due_reminders
+from mail.services.reminders.delivery import NOT_THEIRS, enqueue_due_reminders
 from mail.services.reminders.find_follow_ups import find_follow_ups
 from mail.services.reminders.follow_ups import set_follow_ups
 from mail.services.reminders.preferences import change_preference

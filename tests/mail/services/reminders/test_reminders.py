@@ -25,10 +25,9 @@ from jobs.testing.run import claimed_now, performed
 from mail.errors import PreferenceInvalid, ReminderInvalid, RowGone, WrongState
 from mail.models import Reminder, ReminderStatus
 from mail.services import dates
-from mail.services.reminders import delivery, due
-from mail.services.reminders.due import enqueue_due_reminders
-from mail.services.reminders.preferences import change_preference, reset_preference
-from mail.services.reminders.quiet_hours import quiet_until
+from mail.services.reminders import delivery
+from mail.services.reminders.delivery import enqueue_due_reminders
+from mail.services.reminders.preferences import change_preference, quiet_until, reset_preference
 from mail.services.reminders.reminders import (
     cancel_reminder,
     change_reminder,
@@ -261,7 +260,7 @@ def test_where_the_queue_is_always_late_dates_come_all_the_same(
     remind(firm, person, first, interval_seconds=3600)
     with frozen_time(first) as clock:
         for number in range(9):
-            assert due.enqueue_due_reminders(lambda: None) == 1
+            assert delivery.enqueue_due_reminders(lambda: None) == 1
             if number >= 2:
                 testing.drain(max_jobs=1)
             clock.tick(hours=1)
@@ -277,9 +276,9 @@ def test_a_firms_own_job_looks_at_its_reminders_alone(
     remind(other_firm, new_member(other_firm, Role.VIEWER), first)
     with frozen_time(first):
         run_job("reminders.enqueue_due", firm=firm)
-        assert only(jobs(due.DELIVERY_TYPE)).firm_id == firm.pk
+        assert only(jobs(delivery.DELIVERY_TYPE)).firm_id == firm.pk
         run_job("reminders.enqueue_due", firm=platform)
-        assert {job.firm_id for job in jobs(due.DELIVERY_TYPE)} == {firm.pk, other_firm.pk}
+        assert {job.firm_id for job in jobs(delivery.DELIVERY_TYPE)} == {firm.pk, other_firm.pk}
 
 
 def test_two_dates_are_not_delivered_at_the_same_time(firm: Firm, person: Any) -> None:
@@ -287,9 +286,9 @@ def test_two_dates_are_not_delivered_at_the_same_time(firm: Firm, person: Any) -
     remind(firm, person, first, interval_seconds=3600)
     with frozen_time(first) as clock:
         for _ in range(2):
-            due.enqueue_due_reminders(lambda: None)
+            delivery.enqueue_due_reminders(lambda: None)
             clock.tick(hours=1)
-        dates = {job.pk for job in jobs(due.DELIVERY_TYPE)}
+        dates = {job.pk for job in jobs(delivery.DELIVERY_TYPE)}
         assert len(dates) == 2
         assert len(dates & {held.job_id for held in take(10)}) == 1
 
@@ -300,10 +299,10 @@ def test_a_date_whose_later_one_is_canceled_is_not_lost(
     first = datetime(2099, 3, 1, 8, tzinfo=UTC)
     remind(firm, person, first, interval_seconds=3600)
     with frozen_time(first) as clock:
-        due.enqueue_due_reminders(lambda: None)
+        delivery.enqueue_due_reminders(lambda: None)
         clock.tick(hours=1)
-        due.enqueue_due_reminders(lambda: None)
-        cancel(jobs(due.DELIVERY_TYPE)[-1])
+        delivery.enqueue_due_reminders(lambda: None)
+        cancel(jobs(delivery.DELIVERY_TYPE)[-1])
         testing.drain()
     assert [one.body.splitlines()[-1] for one in mailoutbox] == ["Due: 2099-03-01 08:00 UTC"]
 
@@ -678,7 +677,7 @@ def test_a_reminder_whose_job_is_refused_holds_up_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     due_at = soon()
-    of_row = due._specs
+    of_row = delivery._specs
     refused, *others = [
         create_reminder(one.pk, new_member(one, role).pk, title="Call Anna", due_at=due_at)
         for one, role in (
@@ -694,7 +693,7 @@ def test_a_reminder_whose_job_is_refused_holds_up_no_other(
 
     with frozen_time(due_at + timedelta(minutes=1)), caplog.at_level("ERROR", logger="mail"):
         with monkeypatch.context() as damaged:
-            damaged.setattr(due, "_specs", specs)
+            damaged.setattr(delivery, "_specs", specs)
             assert enqueue_due() == len(others)
         (line,) = [str(one.msg) for one in caplog.records if "due_jobs_refused" in str(one.msg)]
         assert str(refused.pk) in line

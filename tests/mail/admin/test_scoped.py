@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 
-from mail.admin.mailbox_choice import MailboxChoice
+from mail.admin.scoped import MailboxChoice
 from mail.models import MailAccount
 from mail.services.mailboxes.accounts import open_account
 from tenants.models import Firm
