@@ -20,11 +20,9 @@ from django.core.exceptions import ImproperlyConfigured
 from config.database import checked_name, listen_address
 from config.discord import public_key, users
 from config.email import CONSOLE, Email, check_sender, parse_email_url
-from config.errors import EnvironmentInvalid
 from config.generated_key import generated_key
 from config.llm import LLM, read_llm
-from config.numbers import number_of_use, whole_number
-from config.web_address import parse_web_address
+from config.values import EnvironmentInvalid, number_of_use, parse_web_address, whole_number
 from tenants.key_ring import KeyRing, new_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent

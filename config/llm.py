@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from config.errors import EnvironmentInvalid
-from config.web_address import parse_web_address
+from config.values import EnvironmentInvalid, parse_web_address
 
 PROVIDERS = ("offline", "anthropic", "openai")
 PRICE = r"\d{1,6}(\.\d+)?"

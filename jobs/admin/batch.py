@@ -15,8 +15,7 @@ from interfaces.admin.base import column
 from jobs.admin.base import LABELS, age_column, exact, job_url, link, list_url
 from jobs.models import Batch
 from jobs.queries.batches import failed_jobs_of, progress_in_words, progress_of, with_counts
-from tenants.admin.base import TenantAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantAdmin
 
 
 def _state(row: Any) -> str:

@@ -14,8 +14,7 @@ from jobs.queries.durations import probe_in_words
 from jobs.queries.last_errors import error_in_words
 from jobs.queries.why_waiting import WaitCode
 from jobs.states import BreakerState
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin
 
 
 def _seen(breaker: CircuitBreaker) -> str:

@@ -32,8 +32,7 @@ from jobs.queries.bulk import (
 from jobs.queries.durations import in_words
 from jobs.queries.why_waiting import WaitReason
 from jobs.states import OF_DEAD_LETTERS, RETRYABLE, BulkState, Priority
-from tenants.admin.base import TenantOperationsAdmin, access_in
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin, access_in
 from tenants.models import Role
 
 EVERY_FIRM = "Every firm"

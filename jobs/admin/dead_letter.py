@@ -59,7 +59,7 @@ from jobs.queries.last_errors import error_in_words
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
 from jobs.queries.search import error_search
 from jobs.states import BulkOperation, Listing
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 from tenants.users import sign_in_field
 
 

@@ -23,7 +23,7 @@ from interfaces.admin.filters import (
 from jobs.admin.base import type_choices
 from jobs.engine.clock import database_now
 from jobs.errors import FilterInvalid
-from jobs.models.ids import id_at
+from jobs.models.base import id_at
 from jobs.queries.filters import CLOCK_MARGIN, OPEN, filter_dead_letters, filter_jobs
 from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.queries.locks import waiting_with_key

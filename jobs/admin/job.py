@@ -54,7 +54,7 @@ from jobs.queries.last_errors import fetch_classes_of_last_errors, last_error
 from jobs.queries.lists import FIRM, LARGE_COLUMNS
 from jobs.queries.search import error_search
 from jobs.states import IN_FLIGHT, RETRYABLE, BulkOperation, Listing, Priority, Status
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 
 
 def _not_retryable(job: JobQueue) -> str:

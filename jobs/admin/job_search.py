@@ -19,8 +19,7 @@ from jobs.admin.filters import CreatedFilter, OlderFilter
 from jobs.errors import SearchInvalid
 from jobs.models import JobQueue
 from jobs.queries.search import find_jobs
-from tenants.admin.base import access_in
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, access_in
 from tenants.models import Firm, Role
 
 SEARCH = "q"

@@ -22,8 +22,7 @@ from jobs.operations.limit_faults import LEAST_SECONDS, MOST
 from jobs.queries.durations import in_words, plain_number
 from jobs.registry import find
 from jobs.states import CountedBy
-from tenants.admin.base import TenantOperationsAdmin, access_in
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin, access_in
 from tenants.admin.firm_choice import FirmChoiceForm
 from tenants.models import Role
 

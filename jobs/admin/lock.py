@@ -17,8 +17,7 @@ from jobs.models.limits import JOB_HOLDER, held_at
 from jobs.operations import locks
 from jobs.queries.locks import MOST_COUNTED, waiters_of
 from jobs.states import CountedBy
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin
 from tenants.models import Role
 
 

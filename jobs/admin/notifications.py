@@ -24,8 +24,7 @@ from jobs.operations import endpoints
 from jobs.operations.endpoints import MAX_NAME_LENGTH
 from jobs.queries.filters import id_range
 from jobs.states import Channel, DeliveryStatus, NotificationEvent
-from tenants.admin.base import TenantAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantAdmin
 from tenants.admin.firm_choice import FirmChoiceForm
 from tenants.models import Role
 

@@ -17,7 +17,7 @@ from jobs.models.base import choices
 from jobs.models.limits import MAX_KEY_LENGTH
 from jobs.operations import limits
 from jobs.states import Category
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 from tenants.admin.firm_choice import FirmChoiceForm
 
 

@@ -28,8 +28,7 @@ from jobs.models.saved_view import MAX_VIEW_NAME_LENGTH
 from jobs.operations.saved_views import delete_view, save_view
 from jobs.queries.lists import views_of
 from jobs.states import Listing
-from tenants.admin.base import TenantAdmin, access_in
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantAdmin, access_in
 from tenants.models import Firm, Role
 
 FIRM = FirmFilter.parameter_name

@@ -34,8 +34,7 @@ from jobs.registry import find
 from jobs.registry.timetable import MAX_CRON_LENGTH, TimetableInvalid
 from jobs.schedules.groups import find_group, group_names
 from jobs.states import PRIORITY_CHOICES, MissedRuns, Priority, ScheduleTarget
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin
 from tenants.admin.firm_choice import FirmChoiceForm
 from tenants.models import Firm, Role
 

@@ -17,8 +17,7 @@ from jobs.models.base import choices
 from jobs.queries.filters import id_range
 from jobs.queries.lists import runs_of
 from jobs.states import RunOutcome
-from tenants.admin.base import TenantAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantAdmin
 
 SHOWN_RUNS = 10
 OUT_OF_TURN = "out of turn"

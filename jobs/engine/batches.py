@@ -25,7 +25,7 @@ from jobs.engine.new_job import NewJob
 from jobs.engine.replace import insert_or_replace
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.errors import ArgumentsInvalid, Fault
-from jobs.models.ids import FIRST_ID
+from jobs.models.base import FIRST_ID
 from jobs.states import UNCOMPLETED, Status
 
 SWEEP_CHUNK = 500

@@ -32,7 +32,7 @@ from jobs.engine.replace import insert_or_replace
 from jobs.engine.steps import save_step
 from jobs.engine.transactions import LockTimeout, fetch, in_transaction, reading, run
 from jobs.errors import LeaseLost
-from jobs.models.ids import FIRST_ID
+from jobs.models.base import FIRST_ID
 from jobs.states import LIVE
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.current_job import Signals
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, reading, run, run_alone
-from jobs.models.ids import pack_ids
+from jobs.models.base import pack_ids
 
 # How many heartbeats a worker sends in the time of one lease.
 HEARTBEATS_PER_LEASE = 4

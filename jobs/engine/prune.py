@@ -19,7 +19,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
 from jobs.engine.schedule_runs import IN_OPEN_RUN
 from jobs.engine.transactions import fetch, in_transaction, run
-from jobs.models.ids import FIRST_ID, id_at
+from jobs.models.base import FIRST_ID, id_at
 from jobs.registry import all_types
 from jobs.states import Status
 from tenants.models import Firm

@@ -30,7 +30,7 @@ from jobs.engine.outcomes import Failure, fingerprint
 from jobs.engine.release import lock_in_flight
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.engine.transition import Transition, last_death_reason
-from jobs.models.ids import pack_ids, unpack_ids
+from jobs.models.base import pack_ids, unpack_ids
 from jobs.retry import RetryPolicy
 from jobs.states import AttemptEnd, Status
 

@@ -20,7 +20,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.models import Schedule
-from jobs.models.ids import FIRST_ID
+from jobs.models.base import FIRST_ID
 from jobs.states import LIVE, RunOutcome, Status
 
 CHUNK = 100

@@ -15,7 +15,7 @@ from jobs.engine.fan_in_rows import fan_in_columns_sql, job_from_json, read_fan_
 from jobs.engine.new_job import NewJob
 from jobs.engine.transactions import fetch, reading
 from jobs.errors import PayloadInvalid
-from jobs.models.ids import FIRST_ID
+from jobs.models.base import FIRST_ID
 from jobs.payload_validator import parse_payload
 
 CHUNK = 1000

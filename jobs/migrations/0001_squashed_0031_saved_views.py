@@ -13,7 +13,7 @@ from importlib import import_module
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import jobs.models.ids
+import jobs.models.base
 import jobs.states
 import tenants.encryption
 import uuid_utils.compat
@@ -83,7 +83,7 @@ class Migration(migrations.Migration):
                     ('categories', models.JSONField(default=list, help_text='Empty means all.')),
                     ('job_types', models.JSONField(default=list, help_text="Types this worker's code knows.")),
                     ('concurrency', models.IntegerField()),
-                    ('running', jobs.models.ids.IdsField(default=list, help_text='Ids of the jobs whose handlers were started and not yet settled.')),
+                    ('running', jobs.models.base.IdsField(default=list, help_text='Ids of the jobs whose handlers were started and not yet settled.')),
                     ('rss_bytes', models.BigIntegerField(default=0)),
                     ('started_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                     ('heartbeat_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),

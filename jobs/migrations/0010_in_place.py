@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import migrations
 
-import jobs.models.ids
+import jobs.models.base
 
 
 def set_fillfactor(percent: int) -> Any:
@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="worker",
             name="running",
-            field=jobs.models.ids.IdsField(
+            field=jobs.models.base.IdsField(
                 help_text="Ids of the jobs whose handlers were started and not yet settled."
             ),
         ),

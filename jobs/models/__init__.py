@@ -21,8 +21,7 @@ from jobs.models.notifications import Delivery, FailureAlert, NotificationEndpoi
 from jobs.models.requests import IdempotentRequest
 from jobs.models.rollup import FailingType, LatencyBucket, PlatformLatency, WorkerVersion
 from jobs.models.saved_view import SavedView
-from jobs.models.schedule import Schedule
-from jobs.models.schedule_run import ScheduleRun
+from jobs.models.schedule import Schedule, ScheduleRun
 from jobs.models.worker import Worker
 
 __all__ = [

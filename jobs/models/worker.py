@@ -6,8 +6,7 @@ from django.db import models
 from django.db.models.functions import Now
 from uuid_utils.compat import uuid7
 
-from jobs.models.base import choices
-from jobs.models.ids import IdsField
+from jobs.models.base import IdsField, choices
 from jobs.states import WorkerRequest
 
 

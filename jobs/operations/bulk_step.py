@@ -13,7 +13,7 @@ from jobs.engine.clock import database_now
 from jobs.engine.transactions import in_transaction
 from jobs.errors import LeaseLost
 from jobs.models import BulkMember, BulkRun, JobQueue
-from jobs.models.ids import FIRST_ID
+from jobs.models.base import FIRST_ID
 from jobs.operations.bulk import end_run
 from jobs.operations.bulk_chunk import Outcomes, do_chunk
 from jobs.states import LIVE, BulkState, MemberState, Status

@@ -27,7 +27,7 @@ from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS
 from jobs.engine.transactions import in_transaction
 from jobs.errors import Cancel, Fatal, LeaseLost
 from jobs.models import JobQueue
-from jobs.models.ids import FIRST_ID
+from jobs.models.base import FIRST_ID
 from tenants.audit import SERVICE, record_operation
 from tenants.models import Firm
 from tenants.ownership import clear_loose, delete_rows, owned_tables

@@ -13,7 +13,7 @@ from django.db.models.functions import Cast
 from jobs.engine.clock import database_now
 from jobs.errors import Fault, FilterInvalid
 from jobs.models import ConcurrencyLock, DeadLetterQueue, Delivery, JobQueue, Worker
-from jobs.models.ids import id_at
+from jobs.models.base import id_at
 from jobs.models.limits import JOB_HOLDER
 from jobs.queries.held_back import limits_in_force
 from jobs.queries.last_errors import error_text, with_last_error

@@ -23,7 +23,7 @@ from jobs.models import (
     JobQueue,
     JobStep,
 )
-from jobs.models.ids import id_at
+from jobs.models.base import id_at
 from jobs.queries.filters import CLOCK_MARGIN
 from jobs.queries.last_errors import fetch_classes_of_last_errors, last_error
 from jobs.queries.lists import FIRM, LARGE_COLUMNS

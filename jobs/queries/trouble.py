@@ -12,7 +12,7 @@ from django.db.models import Min
 from jobs.engine.rescue import NOT_RUNNING, NOT_STARTED
 from jobs.engine.rollups import RECOVERED_SECONDS
 from jobs.models import Attempt, FailingType, JobQueue
-from jobs.models.ids import id_at
+from jobs.models.base import id_at
 from jobs.queries.filters import CLOCK_MARGIN
 from jobs.states import AttemptEnd
 

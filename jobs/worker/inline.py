@@ -32,7 +32,7 @@ from jobs.execution.context import Signals
 from jobs.execution.events import emit_settled
 from jobs.execution.executor import execute
 from jobs.models import JobQueue
-from jobs.models.ids import pack_ids
+from jobs.models.base import pack_ids
 from jobs.worker.state import AWAY
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from jobs.engine.claim import Claim
 from jobs.engine.lease import note_running
 from jobs.engine.owner import look_up_owners
-from jobs.models.ids import pack_ids
+from jobs.models.base import pack_ids
 from jobs.worker.eventloop import EventLoop, EventLoopRunner
 from jobs.worker.state import AWAY, Outage, SharedState
 from jobs.worker.threads import Batch, Runner, StopReason

@@ -25,7 +25,7 @@ from jobs.errors import JobTimeout
 from jobs.execution.connections import drop_open_transactions
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute, timed_out
-from jobs.models.ids import pack_ids
+from jobs.models.base import pack_ids
 from jobs.worker.state import SharedState, refresh_connection
 
 T = TypeVar("T")

@@ -22,13 +22,12 @@ from mail.admin.briefing import briefing_page
 from mail.admin.consent import begin_consent
 from mail.admin.filters import ConnectionFilter, ModeFilter, SyncStatusFilter
 from mail.conf import pubsub_topic
-from mail.gmail.scopes import REQUIRED_SCOPES
+from mail.gmail.oauth import REQUIRED_SCOPES
 from mail.models import MailAccount, MailCredential
 from mail.services.mailboxes.active_elsewhere import lock_mailbox
 from mail.services.mailboxes.content_access import may_read, readers
 from mail.services.syncing.watch import is_lapsed
-from tenants.admin.base import TenantOperationsAdmin, access_in
-from tenants.admin.filters import ActiveFilter, FirmFilter
+from tenants.admin.base import ActiveFilter, FirmFilter, TenantOperationsAdmin, access_in
 from tenants.models import Role
 from tenants.scope import firm_scope
 

@@ -19,7 +19,7 @@ from interfaces.admin.operations import (
 from mail.admin.consent import CONNECT_ROLE, ConnectForm
 from mail.conf import label_backlog_days, uses_google
 from mail.errors import MailError
-from mail.gmail.scopes import REQUIRED_SCOPES
+from mail.gmail.oauth import REQUIRED_SCOPES
 from mail.models import Connection, ContentGrant, MailAccount, Mode, PausedBy
 from mail.services.mailboxes import content_access, modes
 from mail.services.mailboxes.connect_account import disconnect_account

@@ -28,8 +28,7 @@ from mail.models import Action, ActionType, MailLabel
 from mail.services.actions.actions import irreversible_reason
 from mail.services.actions.label_changes import changed_labels
 from mail.services.actions.undo import request_undo, undo_of, why_not_undoable
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin
 
 
 def _effect(action: Action) -> str:

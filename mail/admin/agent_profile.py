@@ -24,8 +24,7 @@ from mail.models.agent import MAX_INSTRUCTIONS_LENGTH
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.agents import profiles
 from mail.services.agents.tools import TOOLS
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin
 from tenants.admin.firm_choice import SingleFirmForm
 from tenants.models import Role
 

@@ -14,7 +14,7 @@ from mail.admin.base import (
 )
 from mail.admin.filters import CreatedFilter, RunStatusFilter
 from mail.models import AgentRun, RunStatus
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 
 RUN_STATUS_LABELS: dict[str, str] = {
     RunStatus.RUNNING: "primary",

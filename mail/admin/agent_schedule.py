@@ -19,7 +19,7 @@ from mail.admin.timetable_form import TimetableFields, timetable_text
 from mail.models import AgentProfile, AgentSchedule
 from mail.models.agent_schedule import MAX_NAME_LENGTH, MAX_PROMPT_LENGTH
 from mail.services.agents import schedules
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 from tenants.models import Firm, Role
 
 

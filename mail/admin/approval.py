@@ -36,8 +36,7 @@ from mail.services.approvals.approvals import (
 )
 from mail.services.approvals.notice import all_facts_of, content_of
 from mail.services.sending.loop_guard import lock_replies
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin
 
 APPROVAL_STATUS_LABELS: dict[str, str] = {
     ApprovalStatus.PENDING: "warning",

@@ -16,8 +16,7 @@ from django.views.decorators.http import require_GET
 from mail.conf import oauth_client, oauth_redirect_uri
 from mail.errors import ConsentUnusable
 from mail.gmail.errors import GmailError
-from mail.gmail.oauth import request_consent
-from mail.gmail.scopes import REQUIRED_SCOPES
+from mail.gmail.oauth import REQUIRED_SCOPES, request_consent
 from mail.models import MailAccount
 from mail.services.mailboxes.accounts import SYSTEM_FIRM
 from mail.services.mailboxes.connect_account import Consent, connect_account, take_consent

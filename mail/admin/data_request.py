@@ -17,8 +17,7 @@ from mail.admin.base import MailAdmin, job_link, json_block, status_column
 from mail.admin.operation import MailOperation, NewRow
 from mail.models import MAX_ADDRESS_LENGTH, DataRequest, RequestKind, RequestStatus
 from mail.services.exports.requests import request_data, stream_zip, zip_name
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin
 from tenants.admin.firm_choice import SingleFirmForm
 from tenants.models import Firm, Role
 

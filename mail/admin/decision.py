@@ -14,7 +14,7 @@ from mail.admin.base import (
 )
 from mail.admin.filters import CategoryFilter, CreatedFilter, SourceFilter
 from mail.models import Decision
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 
 
 @admin.register(Decision)

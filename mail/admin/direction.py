@@ -16,7 +16,7 @@ from mail.admin.operation import ChangeRow, DeleteRow, NewRow
 from mail.admin.scoped import NewScopedForm, ScopedAdmin, ScopeFields, checked_move, may_make
 from mail.models import Direction, DirectionKind
 from mail.services.rules import directions
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 from tenants.models import Firm, Role
 
 _FIELDS = ("text", "kind", "account_id", "scope", "scope_ref", "enabled")

@@ -21,8 +21,7 @@ from mail.admin.base import (
 from mail.admin.filters import CreatedFilter, DocumentStatusFilter
 from mail.models import Document, DocumentStatus
 from mail.services.documents.stranded import why_not_read, with_job_status
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin
 
 DOCUMENT_STATUS_LABELS: dict[str, str] = {
     DocumentStatus.WAITING: "info",

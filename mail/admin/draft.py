@@ -25,8 +25,7 @@ from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftStatus
 from mail.services.drafting import operations
 from mail.services.drafting.task import MOST_REWORKS
 from mail.services.mailboxes.content_access import may_read
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin
 
 DRAFT_STATUS_LABELS: dict[str, str] = {
     DraftStatus.WRITING: "primary",

@@ -10,7 +10,7 @@ from mail.admin.base import ContentAdmin, json_block
 from mail.admin.filters import CreatedFilter, EventTypeFilter
 from mail.models import MailEvent
 from mail.services.timelines.events import open_detail
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 
 
 @admin.register(MailEvent)

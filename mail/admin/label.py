@@ -14,8 +14,7 @@ from mail.admin.base import MailAdmin
 from mail.models import MailLabel
 from mail.services.mailboxes.content_access import readable
 from mail.services.syncing.labels import describe_label
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin
 
 
 class DescribeForm(OptionalReasonForm):

@@ -9,7 +9,7 @@ from jobs.admin.base import age_column
 from mail.admin.base import MailAdmin, job_link
 from mail.admin.filters import CallTypeFilter
 from mail.models import LLMCall
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 
 
 @admin.register(LLMCall)

@@ -36,8 +36,7 @@ from mail.services.documents.stranded import why_not_read, with_job_status
 from mail.services.mailboxes.content_access import may_read, readable
 from mail.text.html_tokens import Tag, tokens
 from mail.text.sanitize import sanitize_html
-from tenants.admin.base import TenantOperationsAdmin, access_in
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin, access_in
 from tenants.models import Role
 from tenants.scope import firm_scope
 

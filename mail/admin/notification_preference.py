@@ -20,8 +20,7 @@ from mail.admin.scoped import NewScopedForm
 from mail.models import NotificationPreference
 from mail.models.recurring import MAX_ZONE_LENGTH
 from mail.services.reminders import preferences
-from tenants.admin.base import access_in
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, access_in
 from tenants.models import Firm, Role
 
 

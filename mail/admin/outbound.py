@@ -28,8 +28,7 @@ from mail.services.approvals.notice import content_of
 from mail.services.mailboxes.content_access import may_read
 from mail.services.sending import outbound_operations
 from mail.services.sending.loop_guard import lock_replies
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin
 
 OUTBOUND_STATUS_LABELS: dict[str, str] = {
     OutboundStatus.APPROVED_PENDING: "warning",

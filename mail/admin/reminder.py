@@ -21,7 +21,7 @@ from mail.admin.timetable_form import TimetableFields, timetable_text
 from mail.models import Reminder, ReminderStatus
 from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
 from mail.services.reminders import reminders
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 from tenants.models import Firm, Role
 
 STATUS_LABELS: dict[str, str] = {

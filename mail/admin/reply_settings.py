@@ -32,7 +32,7 @@ from mail.services.drafting.reply_rows import (
     create_reply_row,
     delete_reply_row,
 )
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 from tenants.models import Firm, Role
 
 

@@ -23,8 +23,7 @@ from mail.services.mailboxes.content_access import readable
 from mail.services.rules import routing_operations
 from mail.services.rules.reach import Limits
 from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantOperationsAdmin
 from tenants.admin.firm_choice import SingleFirmForm
 from tenants.models import Role
 

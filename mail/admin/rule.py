@@ -23,7 +23,7 @@ from mail.rules.wording import actions_in_words
 from mail.services.rules import operations as rule_operations
 from mail.services.rules.operations import Trial
 from mail.services.rules.reach import Limits
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
 

@@ -27,7 +27,7 @@ from mail.admin.filters import (
 )
 from mail.models import MailThread
 from mail.services.timelines.threads import newest_first
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter
 
 MESSAGES_SHOWN = 100
 

@@ -33,8 +33,7 @@ from mail.gmail.errors import (
     translate,
 )
 from mail.gmail.exchange import Exchange
-from mail.gmail.service import Http, Resources, gmail_resources
-from mail.gmail.upload import add_metadata
+from mail.gmail.service import Http, Resources, add_metadata, gmail_resources
 
 # Gmail takes 100 requests in a batch, but refuses some of more than about 25 ("Too many concurrent
 # requests for user"). Source: measurements in https://github.com/amd/gaia/issues/2720

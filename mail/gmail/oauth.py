@@ -1,4 +1,4 @@
-"""Google's OAuth: the consent page, tokens for its code, new access tokens, revocation."""
+"""Google's OAuth: the scopes, the consent page, tokens for its code, new access tokens, revocation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 import google_auth_httplib2
@@ -25,10 +25,20 @@ from mail.gmail.errors import (
     translate,
 )
 
+TIMEOUT_SECONDS = 20
+REQUIRED_SCOPES: Final[dict[str, str]] = {
+    "https://www.googleapis.com/auth/gmail.modify": (
+        "Read mail and its changes, put labels on it, archive it, move it to the trash and back, "
+        "write drafts and send what you approve, and read the addresses you write from. It cannot "
+        "delete mail for good, nor change Gmail's settings."
+    ),
+}
+"""Each scope, with what Mailroom does with it."""
+FULL_SCOPE: Final = "https://mail.google.com/"
+"""The scope that deleting for good needs. Mailroom does not ask for it, but may be granted it."""
+
 if TYPE_CHECKING:
     from google_auth_oauthlib.flow import Flow
-
-TIMEOUT_SECONDS = 20
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,6 +11,7 @@ import functools
 import json
 from dataclasses import dataclass
 from typing import Any, Protocol
+from uuid import uuid4
 
 import httplib2
 from googleapiclient.discovery import build_from_document
@@ -67,3 +68,20 @@ def gmail_resources(endpoint: str | None = None) -> Resources:
         # Google's own new_batch_http_request always uses Gmail's address, whatever the endpoint.
         batch_uri=f"{(endpoint or GMAIL_ENDPOINT).rstrip('/')}/batch/gmail/v1",
     )
+
+
+def add_metadata(request: Any, metadata: dict[str, Any]) -> None:
+    """Turn an upload of the message alone into one of metadata and message.
+
+    Google's library can do that only for messages in ASCII.
+    """
+    boundary = uuid4().hex
+    parts = (("application/json", json.dumps(metadata).encode()), ("message/rfc822", request.body))
+    lines = [
+        f"--{boundary}\r\nContent-Type: {kind}\r\n\r\n".encode() + content + b"\r\n"
+        for kind, content in parts
+    ]
+    request.body = b"".join([*lines, f"--{boundary}--".encode()])
+    request.body_size = len(request.body)
+    request.uri = request.uri.replace("uploadType=media", "uploadType=multipart")
+    request.headers["content-type"] = f'multipart/related; boundary="{boundary}"'

@@ -1,17 +1,28 @@
-"""`ingest.gmail` and `ingest.page.gmail`: fetch and store messages."""
+"""`ingest.gmail`, `ingest.page.gmail` and `email_processing`: fetch and store messages."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
+from uuid import UUID
 
 from pydantic import Field
 
 from jobs.execution.context import JobContext
-from jobs.registry import job
+from jobs.registry import JobPayload, job
 from jobs.states import Category
+from mail.conf import onboarding_messages
 from mail.gmail import units
-from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
+from mail.job_handlers.base import (
+    GMAIL_BREAKER,
+    GMAIL_RETRY,
+    AccountPayload,
+    mailbox,
+    mailbox_key,
+    usable_mailbox,
+)
 from mail.models import MAX_GMAIL_ID_LENGTH
+from mail.services.mailboxes.connection import mailbox_limit_key
+from mail.services.onboarding.onboard import onboard
 from mail.services.queueing import PAGE, enqueue_each_ingest, ingest_lock
 from mail.services.syncing.ingest import ingest_message, ingest_page
 from tenants.scope import firm_scope
@@ -68,3 +79,26 @@ def ingest_many(payload: IngestPagePayload, ctx: JobContext) -> dict[str, Any]:
         with firm_scope(account.firm_id):
             alone = enqueue_each_ingest(account, payload.gmail_message_ids)
         return {"ingested_alone": alone}
+
+
+class EmailProcessingPayload(JobPayload):
+    """A mailbox by its id."""
+
+    connection_id: UUID
+
+
+@job(
+    "email_processing",
+    category=Category.INGESTION,
+    payload=EmailProcessingPayload,
+    retry=GMAIL_RETRY,
+    breaker=GMAIL_BREAKER,
+    limit_key=lambda payload: mailbox_limit_key(payload.connection_id),
+    limit_units=lambda _: units.READ * onboarding_messages(),
+    lock_key=lambda payload: ingest_lock(payload.connection_id),
+    idempotency_key=lambda payload: f"email_processing:{payload.connection_id}",
+)
+def email_processing(payload: EmailProcessingPayload, ctx: JobContext) -> dict[str, Any]:
+    """Read the last days and tell the owner."""
+    with usable_mailbox(payload.tenant_id, payload.connection_id) as (account, gmail):
+        return onboard(ctx, account, gmail)

@@ -1,4 +1,4 @@
-"""Jobs that look for new mail: `sync`, `history.sync.gmail`, `backfill.gmail`."""
+"""Jobs that look for new mail: `sync`, `history.sync.gmail`, `backfill.gmail`; `watch.renew.gmail`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
-from mail.conf import sync_fallback_interval_seconds, sync_full_interval_seconds, uses_google
+from mail.conf import (
+    sync_fallback_interval_seconds,
+    sync_full_interval_seconds,
+    uses_google,
+    watch_renew_interval_seconds,
+)
 from mail.gmail import units
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.services.mailboxes.accounts import refresh_aliases
 from mail.services.mailboxes.connection import pace_mailboxes
 from mail.services.mailboxes.modes import follow_pause_label
 from mail.services.mailboxes.schedule_targets import MAILBOXES
-from mail.services.queueing import SYNC_PRIORITY, sync_lock
+from mail.services.queueing import SYNC_PRIORITY, WATCH_TYPE, sync_lock
 from mail.services.syncing.sync import backfill_page, sync_mailbox
-from mail.services.syncing.watch import warn_of_lapse
+from mail.services.syncing.watch import renew_watch, warn_of_lapse
 from tenants.scope import firm_scope
 
 # A sync reads the history and the pause label; a scan also lists a few pages, each for a read's
@@ -144,3 +149,29 @@ def backfill(payload: BackfillPayload, _: JobContext) -> dict[str, Any]:
             page_token=payload.page_token,
             history_id=payload.history_id,
         ).as_result()
+
+
+@job(
+    WATCH_TYPE,
+    category=Category.SYNC,
+    payload=AccountPayload,
+    retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
+    limit_units=units.WATCH,
+    breaker=GMAIL_BREAKER,
+    lock_key=lambda payload: sync_lock(payload.account_id),
+    idempotency_key=lambda payload: f"{WATCH_TYPE}:{payload.account_id}",
+)
+def renew(payload: AccountPayload, _: JobContext) -> dict[str, Any]:
+    """Renew the watch."""
+    with mailbox(payload) as (account, gmail):
+        return renew_watch(account, gmail)
+
+
+default_schedule(
+    "Renew watches",
+    WATCH_TYPE,
+    every_seconds=watch_renew_interval_seconds,
+    group_name=MAILBOXES,
+    at_start=True,
+)

@@ -8,11 +8,8 @@ from typing import Final
 from mail.llm.base import DEFAULT_STYLE, UNKNOWN_LANGUAGE, Category, Classification, MailContext
 from mail.llm.features import features
 from mail.llm.reading import Reading, read
-from mail.llm.signals.answers import TRAINED, Prior, chance
-from mail.llm.signals.history import history_signals, settled
-from mail.llm.signals.payments import payment_signals
-from mail.llm.signals.signal import Signal
-from mail.llm.signals.tasks import task_signals
+from mail.llm.sender_signals import history_signals, settled
+from mail.llm.signals import TRAINED, Prior, Signal, chance, payment_signals, task_signals
 from mail.llm.verdict import Verdict, decide
 from mail.rules.automated import AutomatedKind, AutomatedSignal, automated_signal
 

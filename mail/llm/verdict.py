@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mail.llm.base import Category
-from mail.llm.signals.signal import Signal
+from mail.llm.signals import Signal
 
 REPLY_FROM: Final = 0.45
 """The chance from which a mail needs an answer."""

@@ -11,8 +11,7 @@ from django.http import HttpRequest
 
 from interfaces.admin.base import column
 from interfaces.admin.operations import Operation, OperationRefused
-from tenants.admin.base import TenantOperationsAdmin
-from tenants.admin.filters import RoleFilter
+from tenants.admin.base import RoleFilter, TenantOperationsAdmin
 from tenants.api import keys
 from tenants.audit import Actor
 from tenants.models import ApiKey, Role

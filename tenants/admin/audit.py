@@ -15,8 +15,7 @@ from django.utils.text import capfirst
 from interfaces.admin.base import clipped, code_block, column
 from interfaces.admin.filters import SpanFilter, field_filter
 from interfaces.stored_json import presentable
-from tenants.admin.base import TenantAdmin, access_in
-from tenants.admin.filters import FirmFilter
+from tenants.admin.base import FirmFilter, TenantAdmin, access_in
 from tenants.audit import Door, hide_private_values
 from tenants.models import AuditEntry, Role
 

@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from interfaces.admin.base import ReadOnlyAdmin, column, name_cell
+from interfaces.admin.base import ParameterRefused, ReadOnlyAdmin, column, name_cell
+from interfaces.admin.filters import TermFilter, field_filter, flag_filter
 from interfaces.admin.operations import Operation, OperationsAdmin
 from tenants.access import Access, access_of
 from tenants.audit import Actor
-from tenants.models import Role
-from tenants.scope import current_scope
+from tenants.models import Firm, Role
+from tenants.scope import current_scope, require_scope
 
 _ACCESS = "firm_access"
+ActiveFilter = flag_filter("active")
+RoleFilter = field_filter("role", Role.choices)
 
 
 @display(description="Firm")
@@ -90,3 +93,26 @@ def sees_several_firms() -> bool:
     """Say whether rows on one page can belong to different firms."""
     scope = current_scope()
     return scope is not None and (scope.firm_ids is None or len(scope.firm_ids) > 1)
+
+
+class FirmFilter(TermFilter):
+    """Rows of one firm, by its slug; shown to users who see several firms."""
+
+    title = "firm (slug)"
+    parameter_name = "firm"
+
+    def __init__(self, request: HttpRequest, *args: Any) -> None:
+        super().__init__(request, *args)
+        # Members of a single firm do not see the filter, and get the same refusals.
+        slug = self.value()
+        self._firm = Firm.objects.filter(slug=slug.strip()).first() if slug else None
+        if slug and (self._firm is None or not require_scope("Firm").allows(self._firm.pk)):
+            raise ParameterRefused(self.parameter_name, "You see no firm with this slug.")
+
+    def has_output(self) -> bool:
+        """Hide the filter from members of a single firm."""
+        return sees_several_firms()
+
+    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the firm's rows."""
+        return rows if self._firm is None else rows.filter(firm_id=self._firm.pk)

@@ -12,8 +12,13 @@ from django.http import HttpRequest
 
 from interfaces.admin.base import column
 from interfaces.admin.operations import Operation, OperationRefused, ReasonForm
-from tenants.admin.base import TenantAdmin, TenantOperationsAdmin, access_in
-from tenants.admin.filters import ActiveFilter, RoleFilter
+from tenants.admin.base import (
+    ActiveFilter,
+    RoleFilter,
+    TenantAdmin,
+    TenantOperationsAdmin,
+    access_in,
+)
 from tenants.audit import Actor, record_operation
 from tenants.models import Firm, Membership
 from tenants.scope import require_scope

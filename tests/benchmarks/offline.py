@@ -27,7 +27,7 @@ from mail.llm.base import Category, MailContext
 from mail.llm.features import features
 from mail.llm.offline import OfflineClassifier
 from mail.llm.reading import read
-from mail.llm.signals.answers import Prior
+from mail.llm.signals import Prior
 from mail.rules.automated import automated_signal
 from mail.text.parse import parse_message
 from tests.benchmarks.offline_mail import Mail, context_of, ids, labels, load

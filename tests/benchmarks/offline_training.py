@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from mail.llm.features import REASONS
-from mail.llm.signals.answers import Prior, chance
+from mail.llm.signals import Prior, chance
 
 NAMES = tuple(REASONS)
 STEPS = 300

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from jobs.engine.prune import prune
 from jobs.models import ConcurrencyLock, JobQueue
-from jobs.models.ids import id_at
+from jobs.models.base import id_at
 from jobs.operations.deletion import delete_firm, delete_user
 from jobs.queue import acquire_lock, release_lock, retry
 from jobs.testing import drain, run_job

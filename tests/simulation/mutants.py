@@ -25,7 +25,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.dialects.claim_parameters import ClaimFilter
 from jobs.engine.dialects.sqlite import SqliteDialect
 from jobs.engine.outcomes import SettleReport
-from jobs.models.ids import ID_BYTES
+from jobs.models.base import ID_BYTES
 from jobs.worker import claimer, completer, running, state
 from jobs.worker.prefetch import PrefetchBuffer
 from jobs.worker.running import StartNotes

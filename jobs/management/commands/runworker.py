@@ -17,8 +17,12 @@ from django.db import DatabaseError
 
 from jobs import VERSION, registry
 from jobs.execution.child_process import die_with_parent
-from jobs.management.own_process import end_all_the_same, open_missing_streams, same_command
-from jobs.management.reload import run_reloading
+from jobs.management.own_process import (
+    end_all_the_same,
+    open_missing_streams,
+    run_reloading,
+    same_command,
+)
 from jobs.management.worker_arguments import add_ending, add_processes, add_serving
 from jobs.queries.doctor import setting_checks
 from jobs.worker.child import Program

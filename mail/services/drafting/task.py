@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from jobs.models.ids import id_at
+from jobs.models.base import id_at
 from mail.gmail.client import GmailClient
 from mail.gmail.mime import OUTBOUND_HEADER
 from mail.labels import LabelKey

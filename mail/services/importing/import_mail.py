@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
@@ -11,6 +12,7 @@ from email.parser import BytesHeaderParser
 from email.policy import compat32
 from itertools import groupby, islice
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from mail.conf import gmail_simulator_store
 from mail.errors import ActionInvalid
@@ -18,13 +20,13 @@ from mail.gmail.connect import local_gmail
 from mail.gmail.errors import GmailError
 from mail.models import MailAccount
 from mail.services.importing.mail_files import FoundMessage, Unreadable, find_messages
-from mail.services.importing.takeout import takeout_labels
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.credentials import gmail_of
 from mail.services.queueing import request_backfill
 from mail.services.syncing.labels import ensure_label
 from mail.text.addresses import parse_addresses, parse_sender
 from mail.text.authentication import HEADER, is_forged
+from mail.text.headers import decode_header
 from mail.text.parsed import Headers
 from tenants.scope import firm_scope
 
@@ -33,6 +35,23 @@ SENT = ("SENT",)
 MAX_HEADER_BYTES = 256 * 1024
 # How many messages are read to guess the mailbox's address.
 GUESSED_FROM = 1000
+_HEADER_CHARS: Final = 4_000
+_LABEL_CHARS: Final = 225
+_SYSTEM: Final = {
+    "inbox": "INBOX",
+    "unread": "UNREAD",
+    "sent": "SENT",
+    "starred": "STARRED",
+    "important": "IMPORTANT",
+    "spam": "SPAM",
+    "trash": "TRASH",
+    **{
+        f"category {name}": f"CATEGORY_{name.upper()}"
+        for name in ("personal", "social", "promotions", "updates", "forums")
+    },
+}
+# Names that say no more than other labels, or that an import cannot restore.
+_LEFT_OUT: Final = frozenset({"opened", "archived", "chat", "draft", "drafts"})
 
 
 @dataclass
@@ -145,3 +164,28 @@ def _headers(raw: bytes) -> Message:
 
 def _values(headers: Message, name: str) -> tuple[str, ...]:
     return tuple(str(value) for value in headers.get_all(name, []))
+
+
+class TakeoutLabels(NamedTuple):
+    """The ids of Gmail's own labels, and the names of the person's."""
+
+    system: tuple[str, ...]
+    names: tuple[str, ...]
+    tells_place: bool = True
+    """Whether Gmail's own labels are in English; in another language they are among `names`."""
+
+
+def takeout_labels(headers: Message) -> TakeoutLabels | None:
+    """Return the labels that the message had; None if it is not from Takeout."""
+    values: Sequence[object] = headers.get_all("X-Gmail-Labels", [])
+    if not values:
+        return None
+    text = decode_header(" ".join(str(values[0]).split()), _HEADER_CHARS)
+    found = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    known = [name for name in dict.fromkeys(found) if name and name.lower() not in _LEFT_OUT]
+    own = {name.lower() for name in found} & (_SYSTEM.keys() | _LEFT_OUT)
+    return TakeoutLabels(
+        system=tuple(_SYSTEM[name.lower()] for name in known if name.lower() in _SYSTEM),
+        names=tuple(name[:_LABEL_CHARS] for name in known if name.lower() not in _SYSTEM),
+        tells_place=bool(own),
+    )

@@ -14,8 +14,7 @@ from mail.errors import ConsentUnusable, WrongMailbox, WrongState
 from mail.gmail import oauth
 from mail.gmail.connect import google_client
 from mail.gmail.errors import FAILED_PRECONDITION, GmailUnavailable
-from mail.gmail.oauth import AccessToken, Grant
-from mail.gmail.scopes import REQUIRED_SCOPES
+from mail.gmail.oauth import REQUIRED_SCOPES, AccessToken, Grant
 from mail.models import (
     Connection,
     EventType,

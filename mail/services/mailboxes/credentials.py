@@ -15,8 +15,7 @@ from mail.gmail import oauth
 from mail.gmail.client import GmailClient
 from mail.gmail.connect import google_client, simulator_client
 from mail.gmail.errors import REFRESH_IN_PROGRESS, GmailNeedsReauth, GmailUnavailable
-from mail.gmail.oauth import AccessToken, Grant
-from mail.gmail.scopes import FULL_SCOPE
+from mail.gmail.oauth import FULL_SCOPE, AccessToken, Grant
 from mail.models import MailAccount, MailCredential
 from mail.services.mailboxes.connection import require_reauth
 from tenants.encryption import decrypt_field, encrypt_field

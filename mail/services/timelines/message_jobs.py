@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from jobs.models import JobQueue
-from jobs.models.ids import id_at
+from jobs.models.base import id_at
 from jobs.queries.filters import CLOCK_MARGIN
 from jobs.queries.lists import job_rows
 from mail.models import Message

@@ -19,7 +19,7 @@ from jobs.engine.clock import stopped_at
 from jobs.engine.counters import Counted, count, fold_counters
 from jobs.engine.transactions import in_transaction
 from jobs.models import DeadLetterQueue, JobHour, JobMinute, WorkerVersion
-from jobs.models.ids import id_at
+from jobs.models.base import id_at
 from jobs.queries.trouble import MOST_READ
 from tenants.models import Firm
 from tenants.scope import all_firms

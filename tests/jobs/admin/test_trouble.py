@@ -14,7 +14,7 @@ from django.utils import timezone
 from jobs.engine.clock import stopped_at
 from jobs.engine.rollups import Measured, Rollups
 from jobs.models import Attempt, FailingType, JobQueue, LatencyBucket
-from jobs.models.ids import id_at
+from jobs.models.base import id_at
 from jobs.queries import trouble
 from jobs.queries.latency import percentile
 from tenants.models import Firm

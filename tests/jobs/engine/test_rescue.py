@@ -28,7 +28,7 @@ from jobs.engine.rescue import (
     rescue_reported,
 )
 from jobs.models import Worker
-from jobs.models.ids import pack_ids
+from jobs.models.base import pack_ids
 from jobs.states import Status
 from tests.queue_kit import (
     FAILURE,

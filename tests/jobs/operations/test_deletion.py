@@ -26,7 +26,7 @@ from jobs.errors import (
     WrongState,
 )
 from jobs.models import Batch, DeadLetterQueue, FanIn, JobQueue
-from jobs.models.ids import FIRST_ID
+from jobs.models.base import FIRST_ID
 from jobs.operations import deletion_steps
 from jobs.operations.deletion import delete_firm, delete_user
 from jobs.operations.deletion_steps import Deleter, Step

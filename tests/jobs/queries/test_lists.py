@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uuid_utils.compat import uuid7
 
-from jobs.models.ids import id_at
+from jobs.models.base import id_at
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.filters import id_range
 from jobs.queries.lists import CursorInvalid, get_page, job_rows

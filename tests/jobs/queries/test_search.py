@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from jobs.errors import SearchInvalid
 from jobs.models import IdempotencyKey, JobQueue, Pause
-from jobs.models.ids import id_at
+from jobs.models.base import id_at
 from jobs.queries import lists
 from jobs.queries.lists import get_page, job_rows
 from jobs.queries.search import error_search, find_jobs

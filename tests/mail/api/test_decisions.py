@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from jobs.models.ids import id_at
+from jobs.models.base import id_at
 from jobs.testing import drain
 from mail.models import Action, ContentGrant, Decision, MailAccount, Message
 from mail.services.queueing import request_sync

@@ -8,8 +8,8 @@ import pytest
 
 from mail.llm.base import Category, Classification, SenderHistory
 from mail.llm.offline import OfflineClassifier
-from mail.llm.signals.answers import Prior
-from mail.llm.signals.history import answer_weight, settled
+from mail.llm.sender_signals import answer_weight, settled
+from mail.llm.signals import Prior
 from tests.mail.llm.letters import letter
 
 pytestmark = pytest.mark.req("M-12")

@@ -11,7 +11,7 @@ from mail.llm.base import Category, Classifier
 from mail.llm.features import features
 from mail.llm.offline import OfflineClassifier
 from mail.llm.reading import read
-from mail.llm.signals.answers import Prior
+from mail.llm.signals import Prior
 from mail.text.parse import parse_message
 from mail.text.parsed import Address
 from tests.benchmarks.offline_mail import context_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mail.llm.base import Category
-from mail.llm.signals.signal import Signal
+from mail.llm.signals import Signal
 from mail.llm.verdict import FYI_UNTIL, REPLY_FROM, decide
 
 pytestmark = pytest.mark.req("M-09", "M-12")

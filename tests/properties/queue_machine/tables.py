@@ -10,8 +10,8 @@ from uuid import UUID
 
 from jobs.engine import dialects
 from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.models.base import unpack_ids
 from jobs.models.history import COUNTED
-from jobs.models.ids import unpack_ids
 from tests.properties.queue_machine.state import Seconds, State
 
 # The moment at which the model's clock starts.

@@ -23,7 +23,7 @@ from jobs.engine.transactions import in_transaction, reading
 from jobs.errors import JobError
 from jobs.execution.context import Signals
 from jobs.execution.executor import died, execute
-from jobs.models.ids import pack_ids
+from jobs.models.base import pack_ids
 from tests.properties.queue_machine import tables, upkeep, work
 from tests.properties.queue_machine.invariants import check
 from tests.properties.queue_machine.kinds import Does, Middle, planned

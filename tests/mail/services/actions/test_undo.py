@@ -14,7 +14,7 @@ from jobs.queue import enqueue, retry
 from jobs.testing import drain, frozen_time, run_job
 from mail.errors import NotUndoable, RowGone
 from mail.gmail.errors import GmailNotFound
-from mail.gmail.scopes import FULL_SCOPE
+from mail.gmail.oauth import FULL_SCOPE
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.models import (
     Action,

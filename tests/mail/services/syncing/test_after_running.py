@@ -9,7 +9,7 @@ import pytest
 from mail.gmail.simulator.faults import Fault
 from mail.job_handlers import labels as labels_job
 from mail.job_handlers import relabel as activation_job
-from mail.job_handlers import watch as watch_job
+from mail.job_handlers import sync as watch_job
 from mail.models import MailLabel, Mode
 from mail.services.mailboxes.modes import sync_labels_now
 from mail.services.queueing import request_activation, request_label_sync, request_watch

@@ -1,12 +1,24 @@
-"""Reads the numbers among the environment's variables."""
+"""Reads the numbers and web addresses among the environment's variables."""
 
 from __future__ import annotations
 
-from config.errors import EnvironmentInvalid
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
 from interfaces.moments import least_of, most_of
 
 # Longer numbers are cut to this: they are too large anyway, and Python refuses thousands of digits.
 MOST_DIGITS = 20
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+class EnvironmentInvalid(ImproperlyConfigured):
+    """An environment variable has a value this service cannot use."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"environment variable {name}: {reason}")
+        self.name = name
 
 
 def whole_number(name: str, raw: str, least: float) -> int:
@@ -42,3 +54,20 @@ def _not_beyond(name: str, raw: str, value: float) -> float:
     if value > most_of(name):
         raise EnvironmentInvalid(name, f"must be at most {most_of(name):,}; it is {raw!r}")
     return value
+
+
+def parse_web_address(text: str) -> str:
+    """Return the address without its last slash.
+
+    Plain http is allowed only for this machine, because tokens are sent to the address.
+
+    Raises:
+        ValueError: the address cannot be used.
+    """
+    address = text.rstrip("/")
+    parts = urlsplit(address)
+    if address and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError("must start with https:// and name a host")
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK_NAMES:
+        raise ValueError("must start with https://, save for an address of loopback")
+    return address

@@ -1,4 +1,4 @@
-"""`revoke.gmail` and `erase.gmail`: what follows when a mailbox is disconnected."""
+"""A mailbox's connection: `reauth.notify`, and after its end `revoke.gmail` and `erase.gmail`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mail.gmail.errors import GmailError
 from mail.job_handlers.base import AccountPayload
 from mail.services.mailboxes.connect_account import revoke_credential
 from mail.services.mailboxes.erase_mail import count_mail, erase_mail
+from mail.services.mailboxes.notices import send_reauth_notice
 
 
 @job(
@@ -37,3 +38,14 @@ def erase(payload: AccountPayload, ctx: JobContext) -> dict[str, Any]:
     mailbox_of_firm = payload.account_id, payload.tenant_id
     counted = ctx.step("count", count_mail, *mailbox_of_firm)
     return erase_mail(*mailbox_of_firm, counted=counted)
+
+
+@job(
+    "reauth.notify",
+    category=Category.NOTIFICATIONS,
+    payload=AccountPayload,
+    idempotency_key=lambda payload: f"reauth.notify:{payload.account_id}",
+)
+def notify_reauth(payload: AccountPayload, ctx: JobContext) -> dict[str, Any]:
+    """Send the e-mail, unless the mailbox is connected again meanwhile."""
+    return {"recipients": send_reauth_notice(ctx, payload.account_id)}

@@ -11,7 +11,7 @@ from math import log
 from typing import Final
 
 from mail.llm.base import Category, MailContext, SenderHistory
-from mail.llm.signals.signal import Signal
+from mail.llm.signals import Signal
 from mail.llm.verdict import Verdict
 
 _SAID_ONCE: Final = 2.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.management import reload
+from jobs.management import own_process
 from jobs.worker.signals import STOP_SIGNALS
 from tests.support.waiting import wait_until
 
@@ -32,10 +32,10 @@ def test_the_command_is_started_again_and_ends_with_this_process(
             signal.pause()
         return Path("handlers.py")
 
-    monkeypatch.setattr(reload, "_wait_for_change", change)
+    monkeypatch.setattr(own_process, "_wait_for_change", change)
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
-        code = reload.run_reloading([sys.executable, "-c", SLEEPER, str(log)], told.append)
+        code = own_process.run_reloading([sys.executable, "-c", SLEEPER, str(log)], told.append)
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -44,6 +44,6 @@ def test_the_command_is_started_again_and_ends_with_this_process(
 
 
 def test_a_changed_file_of_an_app_is_noticed() -> None:
-    times = dict(reload._times())
+    times = dict(own_process._times())
     assert any(path.parts[-2:] == ("jobs", "errors.py") for path in times)
     assert not any("site-packages" in path.parts for path in times)

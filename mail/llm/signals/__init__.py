@@ -1,1 +1,0 @@
-"""The signals that the offline classifier weighs; each module finds those of one kind."""
