@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
+import http.client
 import threading
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import httplib2
 from google.auth.credentials import Credentials
 from google.auth.transport import Request
 from google_auth_httplib2 import AuthorizedHttp
 
 from mail.gmail.client import GmailClient
 from mail.gmail.oauth import AccessToken
-from mail.gmail.send_once import SendOnceHttp
 from mail.gmail.service import gmail_resources
 from mail.gmail.simulator.api import GmailSimulator
 from mail.gmail.simulator.transport import SimulatorHttp
@@ -22,6 +23,7 @@ from mail.gmail.simulator.transport import SimulatorHttp
 _TIMEOUT_SECONDS = 20
 
 _connections = threading.local()
+_SAFE_TO_REPEAT = frozenset({"GET", "HEAD"})
 
 
 def simulator_client(address: str, store_path: Path | str) -> GmailClient:
@@ -82,3 +84,45 @@ def _connection_of_thread() -> SendOnceHttp:
         _connections.http = SendOnceHttp(timeout=_TIMEOUT_SECONDS)
     http: SendOnceHttp = _connections.http
     return http
+
+
+class _SendOnce(http.client.HTTPConnection):
+    """Turns the lost answer to a write into an error that httplib2 does not retry."""
+
+    _method = ""
+
+    def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
+        self._method = method
+        super().request(method, url, *args, **kwargs)
+
+    def getresponse(self) -> http.client.HTTPResponse:
+        try:
+            return super().getresponse()
+        except (http.client.BadStatusLine, http.client.ResponseNotReady) as error:
+            if self._method in _SAFE_TO_REPEAT:
+                raise
+            raise ConnectionResetError("closed before the answer to a write") from error
+
+
+class SendOnceHTTPConnection(_SendOnce, httplib2.HTTPConnectionWithTimeout):  # type: ignore[misc]  # httplib2 has no types
+    """For http: addresses."""
+
+
+class SendOnceHTTPSConnection(_SendOnce, httplib2.HTTPSConnectionWithTimeout):  # type: ignore[misc]  # httplib2 has no types
+    """For https: addresses."""
+
+
+class SendOnceHttp(httplib2.Http):  # type: ignore[misc]  # httplib2 has no types
+    """An httplib2.Http over connections that never repeat a write.
+
+    httplib2 itself repeats a request, even a write, when a server closes the connection without an
+    answer. If the first one took effect, a mail would be sent twice.
+    """
+
+    def request(self, uri: str, *args: Any, **kwargs: Any) -> tuple[httplib2.Response, bytes]:
+        """Send one request, as httplib2.Http.request does."""
+        kwargs["connection_type"] = (
+            SendOnceHTTPSConnection if uri.startswith("https:") else SendOnceHTTPConnection
+        )
+        answer: tuple[httplib2.Response, bytes] = super().request(uri, *args, **kwargs)
+        return answer

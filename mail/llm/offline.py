@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import log
 from typing import Final
 
-from mail.llm.base import DEFAULT_STYLE, UNKNOWN_LANGUAGE, Category, Classification, MailContext
+from mail.llm.base import (
+    DEFAULT_STYLE,
+    UNKNOWN_LANGUAGE,
+    Category,
+    Classification,
+    MailContext,
+    SenderHistory,
+)
 from mail.llm.features import features
 from mail.llm.reading import Reading, read
-from mail.llm.sender_signals import history_signals, settled
 from mail.llm.signals import TRAINED, Prior, Signal, chance, payment_signals, task_signals
 from mail.llm.verdict import Verdict, decide
 from mail.rules.automated import AutomatedKind, AutomatedSignal, automated_signal
@@ -33,6 +41,14 @@ _AUTOMATED: Final = {
     AutomatedKind.BULK: "its headers mark it as bulk mail",
     AutomatedKind.ROBOT_SENDER: "the sender's address belongs to a program",
 }
+_SAID_ONCE: Final = 2.0
+# The counts start as if one of three earlier mails had been answered: so that one mail says little,
+# several say more, and none is certain.
+_PRIOR_ANSWERED, _PRIOR_UNANSWERED = 1.0, 2.0
+_SCALE: Final = 1.5
+_MOST: Final = 2.5
+_LEAST: Final = 0.25
+_AGREEING: Final = 2
 
 
 class OfflineClassifier:
@@ -108,3 +124,41 @@ def _rationale(verdict: Verdict, signals: list[Signal]) -> str:
     if not verdict.labelled:
         text += " Not sure enough for a label."
     return f"{text} Judged by fixed rules, without a language model."
+
+
+def settled(history: SenderHistory) -> Verdict | None:
+    """Return the category that the owner gave both of the sender's last threads, or None.
+
+    Its confidence follows the rule of succession: two of two make 0.75, four of five 0.71.
+    """
+    latest = history.said[-_AGREEING:]
+    if len(latest) < _AGREEING or len(set(latest)) > 1:
+        return None
+    agreeing = Counter(history.said)[latest[0]]
+    return Verdict(latest[0], round((agreeing + 1) / (len(history.said) + 2), 2))
+
+
+def history_signals(mail: MailContext, others: Sequence[Signal]) -> Iterator[Signal]:
+    """Yield what the person's corrections and answers say about the sender.
+
+    That the owner leaves a sender unanswered makes an answer less likely, but not the tasks and
+    payments that the `others` found.
+    """
+    history = mail.history
+    if history.said:
+        reason = "you said so of this sender's mail before"
+        yield Signal("said_before", history.said[-1], _SAID_ONCE, reason)
+    weight = answer_weight(history)
+    if weight >= _LEAST:
+        reason = f"you answered {history.answered} of this sender's threads"
+        yield Signal("answered_before", Category.NEEDS_RESPONSE, weight, reason)
+    elif -weight >= _LEAST and not any(one.category in _WISHED for one in others):
+        reason = "you left this sender's threads without an answer"
+        yield Signal("left_unanswered", Category.FYI, -weight, reason)
+
+
+def answer_weight(history: SenderHistory) -> float:
+    """Return how much likelier an answer is than for an unknown sender, in scaled log odds."""
+    odds = (history.answered + _PRIOR_ANSWERED) / (history.unanswered + _PRIOR_UNANSWERED)
+    weight = _SCALE * log(odds * _PRIOR_UNANSWERED / _PRIOR_ANSWERED)
+    return max(-_MOST, min(_MOST, round(weight, 2)))

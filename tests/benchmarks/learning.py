@@ -32,8 +32,7 @@ from typing import Any
 from mail.gmail.simulator.messages import message_part
 from mail.gmail.simulator.mime import parse
 from mail.llm.base import Category, MailContext, SenderHistory
-from mail.llm.offline import OfflineClassifier
-from mail.llm.sender_signals import answer_weight
+from mail.llm.offline import OfflineClassifier, answer_weight
 from mail.text.parse import parse_message
 from tests.benchmarks.offline_mail import context_of
 from tests.mail.sample.samples import OWNER, expected, inbox

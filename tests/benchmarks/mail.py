@@ -66,7 +66,7 @@ class Meter:
         from django.db import connection
         from django.db.backends.signals import connection_created
 
-        from mail.gmail.send_once import SendOnceHttp
+        from mail.gmail.connect import SendOnceHttp
 
         def count_query(execute: Any, *args: Any) -> Any:
             self.queries += 1

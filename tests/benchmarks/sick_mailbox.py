@@ -45,7 +45,7 @@ class Silence:
 
     def install(self) -> None:
         """Intercept the client's requests."""
-        from mail.gmail.send_once import SendOnceHttp
+        from mail.gmail.connect import SendOnceHttp
 
         request = SendOnceHttp.request
 

@@ -212,7 +212,9 @@ def related_mail(
 ) -> list[str]:
     """Return the texts of up to five related conversations; none if anything goes wrong.
 
-    `answered` are the recipients of the answer.
+    `answered` are the recipients of the answer. Only correspondence with that very person is
+    searched, so that a hostile mail cannot have others' mail quoted. If the answer goes to another
+    address than the sender's, nothing is searched, because nobody knows who will read it.
     """
     if not _ADDRESS.fullmatch(message.sender_address):
         return []

@@ -1,6 +1,7 @@
 """Puts the sample mailbox into the local Gmail, with dates moved so that the newest is now.
 
-In the demo it also shows a rule, an undo and an approval.
+In the demo it also shows a rule, an undo and an approval, each once, however often the demo runs;
+a worker has to run between these steps.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from google_auth_httplib2 import AuthorizedHttp
 
 from mail.gmail import errors
 from mail.gmail.client import GmailClient
-from mail.gmail.send_once import SendOnceHttp
+from mail.gmail.connect import SendOnceHttp
 from mail.gmail.service import gmail_resources
 from mail.gmail.simulator.faults import LOST_ANSWER
 from mail.gmail.simulator.server import SimulatorServer

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from mail.llm.base import Category, Classification, SenderHistory
-from mail.llm.offline import OfflineClassifier
-from mail.llm.sender_signals import answer_weight, settled
+from mail.llm.offline import OfflineClassifier, answer_weight, settled
 from mail.llm.signals import Prior
 from tests.mail.llm.letters import letter
 
