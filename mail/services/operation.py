@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -14,8 +15,11 @@ from mail.models import Action, MailAccount
 from mail.services.rules.scopes import fault
 from tenants.audit import Actor, record_operation
 from tenants.models import FirmOwned
+from tenants.scope import firm_scope
 
 RowType = TypeVar("RowType", bound=FirmOwned)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # All other models are named in the log by their verbose name.
 _TARGET_TYPES: dict[type[Any], str] = {MailAccount: "mailbox", Action: "mail_action"}
@@ -33,6 +37,33 @@ def locked_row(row: RowType) -> RowType:
     if stored is None:
         raise RowGone(f"The {row._meta.verbose_name} is deleted.")
     return stored
+
+
+def on_locked_row(
+    operation: Callable[Concatenate[RowType, P], T],
+) -> Callable[Concatenate[RowType, P], T]:
+    """Run an operation on the row, read anew and locked, in the scope of its firm.
+
+    Raises:
+        RowGone: somebody deleted it meanwhile.
+    """
+
+    @wraps(operation)
+    def run(row: RowType, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with firm_scope(row.firm_id):
+            return operation(locked_row(row), *args, **kwargs)
+
+    return run
+
+
+def set_changed(
+    row: Any, before: Mapping[str, Any], settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Set what differs from `before`; return only that, as it was and as it is now."""
+    now = {name: value for name, value in settings.items() if value != before[name]}
+    for name, value in now.items():
+        setattr(row, name, value)
+    return {name: before[name] for name in now}, now
 
 
 def locked_ids(rows: QuerySet[Any]) -> list[UUID]:

@@ -11,7 +11,7 @@ from mail.models import MAX_ADDRESS_LENGTH, AgentProfile, Preprocessor
 from mail.models.agent import MAX_INSTRUCTIONS_LENGTH
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.agents.tools import TOOLS
-from mail.services.operation import audit, locked_row, save_named
+from mail.services.operation import audit, on_locked_row, save_named, set_changed
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
@@ -45,6 +45,7 @@ def create_profile(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> Age
     return profile
 
 
+@on_locked_row
 def change_profile(
     profile: AgentProfile, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
 ) -> AgentProfile:
@@ -53,32 +54,20 @@ def change_profile(
     Raises:
         ProfileInvalid: a setting cannot be used; `errors` says which and why.
     """
-    with firm_scope(profile.firm_id):
-        locked = locked_row(profile)
-        before = _settings(locked)
-        checked = _checked({**before, **settings})
-        changed = [name for name, value in checked.items() if value != before[name]]
-        for name in changed:
-            setattr(locked, name, checked[name])
-        locked.changed_at = timezone.now()
-        save_named(locked, ProfileInvalid, "profile")
-        audit(
-            "agent_profile.change",
-            locked,
-            by,
-            reason,
-            before={name: before[name] for name in changed},
-            after={name: checked[name] for name in changed},
-        )
-    return locked
+    before = _settings(profile)
+    checked = _checked({**before, **settings})
+    was, now = set_changed(profile, before, checked)
+    profile.changed_at = timezone.now()
+    save_named(profile, ProfileInvalid, "profile")
+    audit("agent_profile.change", profile, by, reason, before=was, after=now)
+    return profile
 
 
+@on_locked_row
 def delete_profile(profile: AgentProfile, *, by: Actor = SERVICE, reason: str = "") -> None:
     """Delete a profile; its runs stay. Messages that routing rules still hand to it become dead letters."""
-    with firm_scope(profile.firm_id):
-        profile = locked_row(profile)
-        audit("agent_profile.delete", profile, by, reason, before=_settings(profile))
-        profile.delete()
+    audit("agent_profile.delete", profile, by, reason, before=_settings(profile))
+    profile.delete()
 
 
 def _checked(settings: dict[str, Any]) -> dict[str, Any]:

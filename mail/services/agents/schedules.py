@@ -18,7 +18,7 @@ from mail.models import AgentProfile, AgentSchedule, Connection, MailAccount
 from mail.models.agent_schedule import MAX_NAME_LENGTH, MAX_PROMPT_LENGTH
 from mail.services import timetables
 from mail.services.dates import enqueue_due_rows
-from mail.services.operation import audit, locked_row, save_named
+from mail.services.operation import audit, on_locked_row, save_named
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor
 from tenants.models import Firm, Membership
@@ -51,6 +51,7 @@ def create_agent_schedule(
     return schedule
 
 
+@on_locked_row
 def change_agent_schedule(
     schedule: AgentSchedule, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
 ) -> AgentSchedule:
@@ -60,26 +61,25 @@ def change_agent_schedule(
         AgentScheduleInvalid: a setting cannot be used.
         RowGone: the timetable is deleted.
     """
-    with firm_scope(schedule.firm_id):
-        locked = locked_row(schedule)
-        before = {name: getattr(locked, name) for name in SETTINGS}
-        shown = _settings(locked)
-        changed = {name for name, value in settings.items() if value != before[name]}
-        switched_on = "enabled" in changed and settings["enabled"]
-        if switched_on:
-            locked.stopped = why_stopped(locked)
-            if locked.stopped:
-                raise AgentScheduleInvalid([fault("enabled", locked.stopped)])
-        plans = not changed.isdisjoint(timetables.DATES)
-        _set(locked, timetables.merged(before, settings, plans=plans), plans=plans)
-        if switched_on and not plans:
-            _pass_over(locked)
-        locked.changed_at = timezone.now()
-        save_named(locked, AgentScheduleInvalid, "schedule")
-        audit("agent_schedule.change", locked, by, reason, before=shown, after=_settings(locked))
-    return locked
+    before = {name: getattr(schedule, name) for name in SETTINGS}
+    shown = _settings(schedule)
+    changed = {name for name, value in settings.items() if value != before[name]}
+    switched_on = "enabled" in changed and settings["enabled"]
+    if switched_on:
+        schedule.stopped = why_stopped(schedule)
+        if schedule.stopped:
+            raise AgentScheduleInvalid([fault("enabled", schedule.stopped)])
+    plans = not changed.isdisjoint(timetables.DATES)
+    _set(schedule, timetables.merged(before, settings, plans=plans), plans=plans)
+    if switched_on and not plans:
+        _pass_over(schedule)
+    schedule.changed_at = timezone.now()
+    save_named(schedule, AgentScheduleInvalid, "schedule")
+    audit("agent_schedule.change", schedule, by, reason, before=shown, after=_settings(schedule))
+    return schedule
 
 
+@on_locked_row
 def delete_agent_schedule(
     schedule: AgentSchedule, *, by: Actor = SERVICE, reason: str = ""
 ) -> None:
@@ -88,10 +88,8 @@ def delete_agent_schedule(
     Raises:
         RowGone: the timetable is deleted already.
     """
-    with firm_scope(schedule.firm_id):
-        locked = locked_row(schedule)
-        audit("agent_schedule.delete", locked, by, reason, before=_settings(locked))
-        locked.delete()
+    audit("agent_schedule.delete", schedule, by, reason, before=_settings(schedule))
+    schedule.delete()
 
 
 def enqueue_due_agents(checkpoint: Callable[[], None], firm: Firm | None = None) -> int:

@@ -20,7 +20,7 @@ from mail.models.reply_settings import (
     ReplyRow,
 )
 from mail.services.drafting.styles import AUTO_LANGUAGE, BUILT_IN
-from mail.services.operation import audit, locked_row, target_type
+from mail.services.operation import audit, on_locked_row, target_type
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
@@ -64,6 +64,7 @@ def create_reply_row(
     return row
 
 
+@on_locked_row
 def change_reply_row(
     row: RowType, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
 ) -> RowType:
@@ -72,22 +73,19 @@ def change_reply_row(
     Raises:
         ReplyInvalid: a setting cannot be used; `errors` says which and why.
     """
-    with firm_scope(row.firm_id):
-        locked = locked_row(row)
-        before = settings_of(locked)
-        _fill(locked, settings)
-        locked.changed_at = timezone.now()
-        _save(locked)
-        _audit("change", locked, by, reason, before=before, after=settings_of(locked))
-    return locked
+    before = settings_of(row)
+    _fill(row, settings)
+    row.changed_at = timezone.now()
+    _save(row)
+    _audit("change", row, by, reason, before=before, after=settings_of(row))
+    return row
 
 
+@on_locked_row
 def delete_reply_row(row: ReplyRow, *, by: Actor = SERVICE, reason: str = "") -> None:
     """Delete the row; drafts that were made with it stay."""
-    with firm_scope(row.firm_id):
-        row = locked_row(row)
-        _audit("delete", row, by, reason, before=settings_of(row))
-        row.delete()
+    _audit("delete", row, by, reason, before=settings_of(row))
+    row.delete()
 
 
 def settings_of(row: ReplyRow) -> Settings:

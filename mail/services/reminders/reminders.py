@@ -11,7 +11,7 @@ from mail.errors import ReminderInvalid, WrongState
 from mail.models import Reminder, ReminderStatus
 from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
 from mail.services import timetables
-from mail.services.operation import audit, locked_row
+from mail.services.operation import audit, on_locked_row
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor
 from tenants.models import Membership
@@ -39,6 +39,7 @@ def create_reminder(
     return reminder
 
 
+@on_locked_row
 def change_reminder(
     reminder: Reminder, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
 ) -> Reminder:
@@ -49,20 +50,19 @@ def change_reminder(
         RowGone: it is deleted.
         WrongState: it is canceled, or withdrawn.
     """
-    with firm_scope(reminder.firm_id):
-        locked = locked_row(reminder)
-        if locked.status in (ReminderStatus.CANCELED, ReminderStatus.WITHDRAWN):
-            raise WrongState(f"The reminder is {locked.status}.")
-        before = {name: getattr(locked, name) for name in SETTINGS}
-        changed = {name for name, value in settings.items() if value != before[name]}
-        plans = not changed.isdisjoint(timetables.DATES)
-        _set(locked, timetables.merged(before, settings, plans=plans), plans=plans)
-        locked.changed_at = timezone.now()
-        locked.save()
-        _audit("reminder.change", locked, by, reason, changed=sorted(changed))
-    return locked
+    if reminder.status in (ReminderStatus.CANCELED, ReminderStatus.WITHDRAWN):
+        raise WrongState(f"The reminder is {reminder.status}.")
+    before = {name: getattr(reminder, name) for name in SETTINGS}
+    changed = {name for name, value in settings.items() if value != before[name]}
+    plans = not changed.isdisjoint(timetables.DATES)
+    _set(reminder, timetables.merged(before, settings, plans=plans), plans=plans)
+    reminder.changed_at = timezone.now()
+    reminder.save()
+    _audit("reminder.change", reminder, by, reason, changed=sorted(changed))
+    return reminder
 
 
+@on_locked_row
 def cancel_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = "") -> Reminder:
     """Cancel the reminder; dates that are enqueued already are skipped.
 
@@ -70,27 +70,24 @@ def cancel_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = ""
         RowGone: it is deleted.
         WrongState: it has no further dates.
     """
-    with firm_scope(reminder.firm_id):
-        locked = locked_row(reminder)
-        if locked.status != ReminderStatus.ACTIVE:
-            raise WrongState("The reminder has no further deliveries.")
-        locked.status, locked.due_at = ReminderStatus.CANCELED, None
-        locked.changed_at = timezone.now()
-        locked.save()
-        _audit("reminder.cancel", locked, by, reason)
-    return locked
+    if reminder.status != ReminderStatus.ACTIVE:
+        raise WrongState("The reminder has no further deliveries.")
+    reminder.status, reminder.due_at = ReminderStatus.CANCELED, None
+    reminder.changed_at = timezone.now()
+    reminder.save()
+    _audit("reminder.cancel", reminder, by, reason)
+    return reminder
 
 
+@on_locked_row
 def delete_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = "") -> None:
     """Delete the reminder; dates that are enqueued already are skipped.
 
     Raises:
         RowGone: it is deleted.
     """
-    with firm_scope(reminder.firm_id):
-        locked = locked_row(reminder)
-        _audit("reminder.delete", locked, by, reason)
-        locked.delete()
+    _audit("reminder.delete", reminder, by, reason)
+    reminder.delete()
 
 
 def with_readability(rows: QuerySet[Any], user_id: Any) -> QuerySet[Any]:

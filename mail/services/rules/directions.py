@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from mail.errors import RuleInvalid
 from mail.models import MAX_DIRECTION_LENGTH, Direction, DirectionKind, Scope
-from mail.services.operation import audit, locked_row
+from mail.services.operation import audit, on_locked_row
 from mail.services.rules.scopes import fault, scope_faults
 from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
@@ -37,6 +37,7 @@ def create_direction(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> D
     return direction
 
 
+@on_locked_row
 def change_direction(
     direction: Direction, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
 ) -> Direction:
@@ -45,24 +46,21 @@ def change_direction(
     Raises:
         RuleInvalid: a setting cannot be used.
     """
-    with firm_scope(direction.firm_id):
-        direction = locked_row(direction)
-        before = _settings(direction)
-        for name, value in _checked({**before, **settings}).items():
-            setattr(direction, name, value)
-        direction.enabled_by_id = by.user_id
-        direction.changed_at = timezone.now()
-        direction.save()
-        audit("direction.change", direction, by, reason, before=before, after=_settings(direction))
+    before = _settings(direction)
+    for name, value in _checked({**before, **settings}).items():
+        setattr(direction, name, value)
+    direction.enabled_by_id = by.user_id
+    direction.changed_at = timezone.now()
+    direction.save()
+    audit("direction.change", direction, by, reason, before=before, after=_settings(direction))
     return direction
 
 
+@on_locked_row
 def delete_direction(direction: Direction, *, by: Actor = SERVICE, reason: str = "") -> None:
     """Delete a direction."""
-    with firm_scope(direction.firm_id):
-        direction = locked_row(direction)
-        audit("direction.delete", direction, by, reason, before=_settings(direction))
-        direction.delete()
+    audit("direction.delete", direction, by, reason, before=_settings(direction))
+    direction.delete()
 
 
 def _settings(direction: Direction) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 from django.db.models import QuerySet
 from django.db.models.functions import Now
@@ -17,7 +15,7 @@ from mail.models import MailAccount, Message, Rule
 from mail.rules.conditions import parse_conditions
 from mail.rules.matching import matches
 from mail.services.mailboxes.content_access import readable
-from mail.services.operation import audit, locked_row, save_named
+from mail.services.operation import audit, on_locked_row, save_named, set_changed
 from mail.services.queueing import enqueue_rule
 from mail.services.rules.labels import MailboxLabels, named_conditions
 from mail.services.rules.reach import Limits
@@ -33,22 +31,6 @@ TRY_MESSAGES = 500
 SETTINGS = ("name", "conditions", *DEFAULTS)
 # Changes of these settings do not change the result of a trial.
 _HARMLESS = frozenset({"name", "priority"})
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _in_firm_scope(
-    operation: Callable[Concatenate[Rule, P], T],
-) -> Callable[Concatenate[Rule, P], T]:
-    """Run an operation on the rule's row, read anew and locked, in the scope of its firm."""
-
-    @wraps(operation)
-    def run(rule: Rule, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with firm_scope(rule.firm_id):
-            return operation(locked_row(rule), *args, **kwargs)
-
-    return run
 
 
 @dataclass(frozen=True)
@@ -77,7 +59,7 @@ def create_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> Rule:
     return rule
 
 
-@_in_firm_scope
+@on_locked_row
 def change_rule(rule: Rule, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any) -> Rule:
     """Change settings of a rule; if that changes what it does, it has to be tried again.
 
@@ -89,35 +71,26 @@ def change_rule(rule: Rule, /, *, by: Actor = SERVICE, reason: str = "", **setti
     checked = checked_settings({**_named_settings(rule), **settings})
     if _is_about_same(rule, checked):
         checked["conditions"] = before["conditions"]
-    changed = {name for name, value in checked.items() if value != before[name]}
-    if not changed:
+    was, now = set_changed(rule, before, checked)
+    if not now:
         return rule
-    for name in changed:
-        setattr(rule, name, checked[name])
-    if changed - _HARMLESS:
+    if now.keys() - _HARMLESS:
         rule.enabled, rule.tried_at, rule.disabled_reason = False, None, ""
     # A proposal that a person changes is no longer a proposal.
     rule.corrections, rule.changed_at = 0, database_now()
     save_named(rule, RuleInvalid, "rule")
-    audit(
-        "rule.change",
-        rule,
-        by,
-        reason,
-        before={name: before[name] for name in changed},
-        after={name: checked[name] for name in changed},
-    )
+    audit("rule.change", rule, by, reason, before=was, after=now)
     return rule
 
 
-@_in_firm_scope
+@on_locked_row
 def delete_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> None:
     """Delete a rule; what it decided stays."""
     audit("rule.delete", rule, by, reason, before=_settings(rule))
     rule.delete()
 
 
-@_in_firm_scope
+@on_locked_row
 def try_rule(rule: Rule, *, user_id: Any, by: Actor = SERVICE, reason: str = "") -> Trial:
     """Return what the rule would have matched among the newest mail that the user may read.
 
@@ -162,7 +135,7 @@ def matches_of(rule: Rule, user_id: Any) -> Trial:
     return Trial(len(messages), found)
 
 
-@_in_firm_scope
+@on_locked_row
 def enable_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rule:
     """Enable the rule for mail from now on, as far as the actor may read that mail.
 
@@ -180,7 +153,7 @@ def enable_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rule:
     return _switch(rule, by, reason, "rule.enable", enabled=True)
 
 
-@_in_firm_scope
+@on_locked_row
 def switch_off_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rule:
     """Disable the rule.
 
@@ -192,7 +165,7 @@ def switch_off_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rul
     return _switch(rule, by, reason, "rule.disable", enabled=False)
 
 
-@_in_firm_scope
+@on_locked_row
 def apply_to_old_mail(
     rule: Rule, *, days: int, by: Actor = SERVICE, reason: str = ""
 ) -> list[EnqueueResult]:

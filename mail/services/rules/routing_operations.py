@@ -9,7 +9,7 @@ from mail.errors import RoutingInvalid
 from mail.models import MailAccount, Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.rules.routing import parse_match
-from mail.services.operation import audit, locked_row, save_named
+from mail.services.operation import audit, on_locked_row, save_named, set_changed
 from mail.services.rules.scopes import fault
 from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.audit import SERVICE, Actor
@@ -41,6 +41,7 @@ def create_routing_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -
     return rule
 
 
+@on_locked_row
 def change_routing_rule(
     rule: RoutingRule, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
 ) -> RoutingRule:
@@ -49,35 +50,23 @@ def change_routing_rule(
     Raises:
         RoutingInvalid: a setting cannot be used; `errors` says which and why.
     """
-    with firm_scope(rule.firm_id):
-        locked = locked_row(rule)
-        before = _settings(locked)
-        checked = _checked({**before, **settings})
-        changed = [name for name, value in checked.items() if value != before[name]]
-        for name in changed:
-            setattr(locked, name, checked[name])
-        if set(changed) - _HARMLESS:
-            locked.enabled_by_id = by.user_id
-        if locked.enabled:
-            locked.disabled_reason = ""
-        save_named(locked, RoutingInvalid, "rule")
-        audit(
-            "routing_rule.change",
-            locked,
-            by,
-            reason,
-            before={name: before[name] for name in changed},
-            after={name: checked[name] for name in changed},
-        )
-    return locked
+    before = _settings(rule)
+    checked = _checked({**before, **settings})
+    was, now = set_changed(rule, before, checked)
+    if now.keys() - _HARMLESS:
+        rule.enabled_by_id = by.user_id
+    if rule.enabled:
+        rule.disabled_reason = ""
+    save_named(rule, RoutingInvalid, "rule")
+    audit("routing_rule.change", rule, by, reason, before=was, after=now)
+    return rule
 
 
+@on_locked_row
 def delete_routing_rule(rule: RoutingRule, *, by: Actor = SERVICE, reason: str = "") -> None:
     """Delete a rule; messages that it has routed stay where they are."""
-    with firm_scope(rule.firm_id):
-        rule = locked_row(rule)
-        audit("routing_rule.delete", rule, by, reason, before=_settings(rule))
-        rule.delete()
+    audit("routing_rule.delete", rule, by, reason, before=_settings(rule))
+    rule.delete()
 
 
 def _checked(settings: dict[str, Any]) -> dict[str, Any]:

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Concatenate, ParamSpec
-
 from mail.errors import ReasonMissing, WrongState
 from mail.models import UNFINISHED, Action, ActionStatus, OutboundMessage, OutboundStatus
 from mail.services.approvals.approvals import lock_questions, withdraw
 from mail.services.mailboxes.connection import why_not_used
-from mail.services.operation import audit, locked_row
+from mail.services.operation import audit, on_locked_row
 from mail.services.sending.loop_guard import lock_replies, why_not_released
 from mail.services.sending.outbound import release_outbound
 from mail.services.sending.send_outcome import NOT_TOLD, complete_send
 from tenants.audit import SERVICE, Actor
 from tenants.scope import firm_scope
 
-P = ParamSpec("P")
-
 NEVER_APPROVED = "Nobody has approved the message; ask for it anew."
 _CANCELABLE = (OutboundStatus.APPROVED_PENDING, OutboundStatus.QUEUED)
 _SENDABLE = (OutboundStatus.UNKNOWN, OutboundStatus.FAILED, OutboundStatus.CANCELED)
-
-
-def _on_locked(
-    operation: Callable[Concatenate[OutboundMessage, P], None],
-) -> Callable[Concatenate[OutboundMessage, P], None]:
-    """Run an operation on the message's row, read anew and locked, in the scope of its firm."""
-
-    @wraps(operation)
-    def run(outbound: OutboundMessage, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        with firm_scope(outbound.firm_id):
-            operation(locked_row(outbound), *args, **kwargs)
-
-    return run
 
 
 def cancel_outbound(outbound: OutboundMessage, *, reason: str = "", by: Actor = SERVICE) -> None:
@@ -54,7 +35,7 @@ def cancel_outbound(outbound: OutboundMessage, *, reason: str = "", by: Actor = 
             withdraw(question, by=by, reason=reason)
 
 
-@_on_locked
+@on_locked_row
 def _cancel(outbound: OutboundMessage, *, reason: str, by: Actor) -> None:
     _require(outbound, _CANCELABLE)
     before = outbound.status
@@ -88,7 +69,7 @@ def send_again(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -
         _send_again(outbound, reason=reason, by=by)
 
 
-@_on_locked
+@on_locked_row
 def _send_again(outbound: OutboundMessage, *, reason: str, by: Actor) -> None:
     obstacle = why_not_sendable(outbound)
     if obstacle:
@@ -105,7 +86,7 @@ def _send_again(outbound: OutboundMessage, *, reason: str, by: Actor) -> None:
     _audit("outbound.send_again", outbound, by, reason, before)
 
 
-@_on_locked
+@on_locked_row
 def mark_sent(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -> None:
     """Mark the message as sent, because somebody has seen that it was.
 
