@@ -220,7 +220,6 @@ class BulkRuns(QueueView):
         ),
     )
     def of_dead_letters(self, request: Request) -> Response:
-        """Reprocess or discard many dead letters."""
         return self._start(self.get_body(DeadLetterBulkBody))
 
     @operation(
@@ -237,7 +236,6 @@ class BulkRuns(QueueView):
         ),
     )
     def of_jobs(self, request: Request) -> Response:
-        """Retry or cancel many jobs, or set their priority."""
         return self._start(self.get_body(JobBulkBody))
 
     def get_rows(self, **_: Any) -> QuerySet[BulkRun]:
@@ -286,6 +284,5 @@ class Groups(QueueView):
         query=FirmQuery,
     )
     def show(self, request: Request) -> Response:
-        """Return the groups."""
         groups, more = dead_letter_groups(database_now())
         return Response(GroupsSerializer({"results": groups, "more": more}).data)

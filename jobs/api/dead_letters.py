@@ -160,7 +160,6 @@ class DeadLetters(QueueView):
         example=example("Unchanged"),
     )
     def rehearse(self, _: Request, **__: UUID) -> Response:
-        """Show what a reprocess would do."""
         letter = self.get_object(Role.DEVELOPER)
         report = rehearse(letter, by=self.actor, **self.get_body(RehearseBody))
         return Response(RehearsalSerializer(report).data)

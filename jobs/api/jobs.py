@@ -56,7 +56,6 @@ class Queues(QueueView):
         query=FirmQuery,
     )
     def show(self, request: Request) -> Response:
-        """Return the statistics."""
         return Response(QueueStatsSerializer(queue_stats()).data)
 
 
@@ -122,7 +121,6 @@ class Jobs(QueueView):
         example=example("Tomorrow", job_type="greet", payload={"name": "Ada"}, delay=86_400),
     )
     def enqueue(self, request: Request) -> Response:
-        """Enqueue a job."""
         body = self.get_body(EnqueueBody)
         firm = self.firm_named(body.pop("firm", None), role_to_enqueue(body["job_type"]))
         return self._enqueued(enqueue(firm=firm, by=self.actor, **body))
@@ -151,7 +149,6 @@ class Jobs(QueueView):
         ),
     )
     def enqueue_chain(self, request: Request) -> Response:
-        """Enqueue jobs one after the other."""
         body = self.get_body(ChainBody)
         needed = role_to_enqueue(*(link["job_type"] for link in body["jobs"]))
         firm = self.firm_named(body.get("firm"), needed)
@@ -181,7 +178,6 @@ class Jobs(QueueView):
         example=example("Cancel", reason="Started by mistake"),
     )
     def cancel(self, request: Request, job_id: UUID) -> Response:
-        """Cancel the job."""
         job = self.get_object(Role.OPERATOR)
         job = jobs.cancel(job, by=self.actor, **self.get_body(OptionalReason))
         over = job.status == Status.CANCELED

@@ -75,7 +75,6 @@ class Pauses(LimitView):
         ),
     )
     def create(self, request: Request) -> Response:
-        """Pause work."""
         body = self.get_body(PauseBody)
         firm = self.pop_firm_or_every(body, Role.OPERATOR)
         return Response(self.represent(limits.pause(firm=firm, by=self.actor, **body)))
@@ -117,7 +116,6 @@ class RateLimits(LimitView):
         ),
     )
     def set(self, request: Request) -> Response:
-        """Set a rate limit."""
         body = self.get_body(RateLimitBody)
         firm = self.pop_firm_or_every(body, Role.ADMIN)
         job_type = body.pop("job_type", None)
@@ -157,7 +155,6 @@ class Breakers(QueueView):
         example=example("Open", job_type="sync", reason="The provider announced an outage"),
     )
     def open(self, request: Request) -> Response:
-        """Open the breaker of a type for a firm."""
         body = self.get_body(BreakerBody)
         firm = self.firm_named(body.pop("firm", None), Role.OPERATOR)
         return Response(self.represent(breakers.open_breaker(firm=firm, by=self.actor, **body)))

@@ -142,7 +142,6 @@ class Endpoints(LimitView):
         answers={HTTPStatus.OK: OpenApiResponse(SigningKeySerializer, "The key.")},
     )
     def signing_key(self, _: Request, pk: UUID) -> Response:
-        """Show the signing key."""
         key = endpoints.show_signing_key(self.get_object(Role.ADMIN), by=self.actor)
         return Response(SigningKeySerializer(key).data)
 
@@ -161,7 +160,6 @@ class Endpoints(LimitView):
         ),
     )
     def create(self, request: Request) -> Response:
-        """Create an endpoint."""
         body = self.get_body(EndpointBody)
         firm = self.pop_firm_or_every(body, Role.ADMIN)
         made = endpoints.create_endpoint(firm=firm, by=self.actor, **body)

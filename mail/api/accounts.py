@@ -97,7 +97,6 @@ class Accounts(MailView):
         example=example("In full", full=True, reason="Mail is missing"),
     )
     def sync(self, _: Request, **__: UUID) -> Response:
-        """Ask for a sync."""
         account = self.get_object(Role.OPERATOR)
         body = self.get_body(SyncBody)
         requested = modes.sync_now(account, force_full=body.pop("full"), by=self.actor, **body)
@@ -113,7 +112,6 @@ class Accounts(MailView):
         example=example("Sync labels", reason="A label was renamed"),
     )
     def sync_labels(self, _: Request, **__: UUID) -> Response:
-        """Ask for the labels."""
         account = self.get_object(Role.OPERATOR)
         requested = modes.sync_labels_now(account, by=self.actor, **self.get_body(SwitchBody))
         return Response({"job_id": str(requested.job.pk), "created": requested.created})
@@ -126,7 +124,6 @@ class Accounts(MailView):
         answers={HTTPStatus.OK: OpenApiResponse(BriefingSerializer, "The briefing.")},
     )
     def briefing(self, request: Request, **__: UUID) -> Response:
-        """Return the briefing."""
         account = self.get_object()
         with firm_scope(account.firm_id):
             if not may_read(request.user.pk, account):
@@ -165,7 +162,6 @@ class Accounts(MailView):
         example=example("Make active", reason="The suggestions were right"),
     )
     def activate(self, _: Request, **__: UUID) -> Response:
-        """Make the mailbox active."""
         return self._as_owner(modes.activate, SwitchBody)
 
     @operation(
@@ -178,7 +174,6 @@ class Accounts(MailView):
         example=example("After five days", days=5, reason="Offers get lost"),
     )
     def follow_ups(self, _: Request, **__: UUID) -> Response:
-        """Set the days of the reminders."""
         return self._as_owner(set_follow_ups, FollowUpsBody)
 
     @operation(
@@ -191,7 +186,6 @@ class Accounts(MailView):
         example=example("None", read=False, reason="They are confidential"),
     )
     def attachments(self, _: Request, **__: UUID) -> Response:
-        """Switch the reading of attachments."""
         return self._as_owner(set_reading, AttachmentsBody)
 
     @operation(
@@ -204,7 +198,6 @@ class Accounts(MailView):
         example=example("Delete its mail now", keep_days=0, reason="The owner left the firm"),
     )
     def disconnect(self, _: Request, **__: UUID) -> Response:
-        """Disconnect the mailbox."""
         return self._as_owner(disconnect_account, DisconnectBody)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:

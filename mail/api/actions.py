@@ -116,7 +116,6 @@ class Actions(ContentView):
         example=example("Undo", reason="It was needed"),
     )
     def undo(self, _: Request, **__: UUID) -> Response:
-        """Ask for an undo."""
         action = self.get_object(Role.OPERATOR)
         body = self.get_body(SwitchBody)
         undo = request_undo(action, by=self.actor, **body)

@@ -111,7 +111,6 @@ class AgentSchedules(ScopedView):
         ),
     )  # fmt: skip
     def create(self, _: Request) -> Response:
-        """Create a schedule."""
         body = self.get_body(CreateAgentScheduleBody)
         firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
         user_id = cast("int", self.request.user.pk) if body.pop("user", None) else None
@@ -128,7 +127,6 @@ class AgentSchedules(ScopedView):
         example=example("Off", enabled=False, reason="Holiday"),
     )
     def change(self, _: Request, **__: UUID) -> Response:
-        """Change the schedule."""
         row = self.get_changeable()
         settings = self._settings(row.firm_id, self.get_body(ChangeAgentScheduleBody))
         schedules.change_agent_schedule(row, by=self.actor, **settings)
@@ -144,7 +142,6 @@ class AgentSchedules(ScopedView):
         example=example("Delete", reason="Not needed any more"),
     )
     def delete_schedule(self, _: Request, **__: UUID) -> Response:
-        """Delete the schedule."""
         row, body = self.get_changeable(), self.get_body(SwitchBody)
         shown = self.represent(row)
         schedules.delete_agent_schedule(row, by=self.actor, **body)

@@ -102,7 +102,6 @@ class DataRequests(MailView):
         example=example("Everything", kind="firm_export", reason="We change the provider"),
     )
     def create(self, _: Request, **__: UUID) -> Response:
-        """Create a request."""
         body = self.get_body(CreateDataRequestBody)
         firm = self.firm_named(body.pop("firm", None), Role.ADMIN)
         made = request_data(firm, RequestKind(body.pop("kind")), by=self.actor, **body)
@@ -122,7 +121,6 @@ class DataRequests(MailView):
         may_conflict=True,
     )
     def download(self, _: Request, **__: UUID) -> Any:
-        """Return the zip."""
         row = self.get_object(Role.ADMIN)
         pieces = stream_zip(row, by=self.actor)
         named = content_disposition_header(as_attachment=True, filename=zip_name(row)) or ""

@@ -94,7 +94,6 @@ class Directions(ScopedView):
         example=example("A direction", text="Mail from our bank is never advertising."),
     )
     def create(self, _: Request) -> Response:
-        """Create a direction."""
         body = self.get_body(CreateDirectionBody)
         firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
         self.check_may_change(firm.pk, body.get("account_id"))
@@ -109,7 +108,6 @@ class Directions(ScopedView):
         example=example("Off", enabled=False, reason="Holiday is over"),
     )
     def change(self, _: Request, **__: UUID) -> Response:
-        """Change the direction."""
         return self._operate(directions.change_direction, ChangeDirectionBody)
 
     @operation(
@@ -120,7 +118,6 @@ class Directions(ScopedView):
         example=example("Delete", reason="Not needed any more"),
     )
     def delete_direction(self, _: Request, **__: UUID) -> Response:
-        """Delete the direction."""
         return self._operate(directions.delete_direction, SwitchBody)
 
     def _operate(self, operate: Any, body_of: type[StrictSerializer]) -> Response:

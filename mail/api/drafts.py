@@ -141,7 +141,6 @@ class Drafts(ContentView):
         example=example("Rework", instruction="Shorter, and offer a call on Friday"),
     )
     def rework(self, _: Request, **__: UUID) -> Response:
-        """Have the draft written anew."""
         draft = self.get_object(Role.OPERATOR)
         if not draft.is_readable:
             self.permission_denied(self.request, "Only a reader of the mailbox may rework it.")

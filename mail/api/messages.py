@@ -195,7 +195,6 @@ class Messages(ContentView):
         answers={HTTPStatus.OK: OpenApiResponse(TimelineSerializer, "What happened.")},
     )
     def timeline(self, _: Request, **__: UUID) -> Response:
-        """Return the timeline."""
         message = self.get_object()
         with firm_scope(message.firm_id):
             entries = timeline_of(message, is_readable=message.is_readable)
@@ -211,7 +210,6 @@ class Messages(ContentView):
         example=example("Only for information", category="fyi", reason="A newsletter"),
     )
     def reclassify(self, request: Request, **__: UUID) -> Response:
-        """Give the message's thread the category."""
         message = self.get_object()
         if not message.is_readable:
             self.permission_denied(request, "Only a reader of the mailbox may reclassify its mail.")

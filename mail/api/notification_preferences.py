@@ -133,7 +133,6 @@ class Preferences(MailView):
         ),
     )  # fmt: skip
     def create(self, _: Request) -> Response:
-        """Create the caller's preferences."""
         body = self.get_body(CreatePreferenceBody)
         firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
         user_id = cast("int", self.request.user.pk)
@@ -149,7 +148,6 @@ class Preferences(MailView):
         example=example("Not by e-mail", email=False, reason="Discord is enough"),
     )
     def change(self, _: Request, **__: UUID) -> Response:
-        """Change the caller's preferences."""
         row = self.get_object()
         if row.user_id != self.request.user.pk:
             self.permission_denied(self.request, "Only the person may change their preferences.")

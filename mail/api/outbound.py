@@ -137,7 +137,6 @@ class Outbound(ContentView):
         example=example("Send again", reason="The recipient has not got it"),
     )
     def send_again(self, _: Request, **__: UUID) -> Response:
-        """Send the message again."""
         outbound = self.get_object(Role.OPERATOR)
         if not outbound.is_readable:
             self.permission_denied(self.request, "Only a reader of the mailbox may send it again.")

@@ -105,7 +105,6 @@ class Reminders(MailView):
         ),
     )  # fmt: skip
     def create(self, _: Request) -> Response:
-        """Create a reminder of the caller's."""
         body = self.get_body(CreateReminderBody)
         firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
         user_id = cast("int", self.request.user.pk)
@@ -122,7 +121,6 @@ class Reminders(MailView):
         example=example("Later", cron="0 10 * * MON-FRI", reason="The meeting was moved"),
     )
     def change(self, _: Request, **__: UUID) -> Response:
-        """Change the reminder."""
         return self._operate(reminders.change_reminder, ChangeReminderBody)
 
     @operation(
@@ -134,7 +132,6 @@ class Reminders(MailView):
         example=example("Cancel", reason="Done already"),
     )
     def cancel(self, _: Request, **__: UUID) -> Response:
-        """Cancel the reminder."""
         return self._operate(reminders.cancel_reminder, SwitchBody, Role.ADMIN)
 
     @operation(
@@ -145,7 +142,6 @@ class Reminders(MailView):
         example=example("Delete", reason="Not needed any more"),
     )
     def delete_reminder(self, _: Request, **__: UUID) -> Response:
-        """Delete the reminder."""
         return self._operate(reminders.delete_reminder, SwitchBody, Role.ADMIN)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:

@@ -140,7 +140,6 @@ class RoutingRules(MailView):
         ),
     )
     def create(self, _: Request, **__: UUID) -> Response:
-        """Create a rule."""
         body = self.get_body(CreateRoutingRuleBody)
         firm = self.firm_named(body.pop("firm", None), Role.ADMIN)
         rule = routing_operations.create_routing_rule(firm.pk, by=self.actor, **body)

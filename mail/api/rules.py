@@ -71,7 +71,6 @@ class Rules(ScopedView):
         ),
     )
     def create(self, _: Request) -> Response:
-        """Create a rule."""
         body = self.get_body(CreateRuleBody)
         firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
         self.check_may_change(firm.pk, body.get("account_id"))
@@ -87,7 +86,6 @@ class Rules(ScopedView):
         example=example("Earlier", priority=10, reason="Before the newsletters"),
     )
     def change(self, _: Request, **__: UUID) -> Response:
-        """Change the rule's settings."""
         rule = self.get_changeable()
         body = self.get_body(ChangeRuleBody)
         if "account_id" in body:
@@ -104,7 +102,6 @@ class Rules(ScopedView):
         example=example("Try", reason="Before enabling it"),
     )
     def try_out(self, request: Request, **__: UUID) -> Response:
-        """Try the rule on past mail."""
         rule = self.get_changeable()
         trial = rule_operations.try_rule(
             rule, user_id=request.user.pk, by=self.actor, **self.get_body(SwitchBody)
@@ -121,7 +118,6 @@ class Rules(ScopedView):
         example=example("Enable", reason="It matched what it should"),
     )
     def enable(self, _: Request, **__: UUID) -> Response:
-        """Enable the rule."""
         rule = self.get_changeable()
         rule_operations.enable_rule(rule, by=self.actor, **self.get_body(SwitchBody))
         return self._answer(rule)
@@ -135,7 +131,6 @@ class Rules(ScopedView):
         example=example("Disable", reason="Too eager"),
     )
     def disable(self, _: Request, **__: UUID) -> Response:
-        """Disable the rule."""
         rule = self.get_changeable()
         rule_operations.switch_off_rule(rule, by=self.actor, **self.get_body(SwitchBody))
         return self._answer(rule)
@@ -149,7 +144,6 @@ class Rules(ScopedView):
         example=example("A month", days=30, reason="Tidy up"),
     )
     def apply(self, _: Request, **__: UUID) -> Response:
-        """Apply the rule to old mail."""
         rule = self.get_changeable()
         results = rule_operations.apply_to_old_mail(
             rule, by=self.actor, **self.get_body(ApplyRuleBody)
@@ -166,7 +160,6 @@ class Rules(ScopedView):
         example=example("Delete", reason="Not needed any more"),
     )
     def delete_rule(self, _: Request, **__: UUID) -> Response:
-        """Delete the rule."""
         rule = self.get_changeable()
         shown = self.represent(rule)
         rule_operations.delete_rule(rule, by=self.actor, **self.get_body(SwitchBody))
