@@ -18,7 +18,7 @@ from jobs.api.query import choice
 from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, refusal, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.base import FirmRowSerializer, ScopedView
+from mail.api.base import FirmRowSerializer, ScopedView, scoped_operation
 from mail.api.serializers import SwitchBody
 from mail.api.timetables import TimetableSerializer, TimetableSettings
 from mail.models import AgentProfile, AgentSchedule, MailAccount
@@ -132,20 +132,14 @@ class AgentSchedules(ScopedView):
         schedules.change_agent_schedule(row, by=self.actor, **settings)
         return Response(self.represent(self.get_object()))
 
-    @operation(
+    delete_schedule = scoped_operation(
+        schedules.delete_agent_schedule,
         "Delete an agent schedule",
         f"The schedule's runs stay. Runs that wait in the queue are canceled. {_WHO}",
         body=SwitchBody,
-        answers={
-            HTTPStatus.OK: OpenApiResponse(AgentScheduleSerializer, "The schedule as it was.")
-        },
+        answer=OpenApiResponse(AgentScheduleSerializer, "The schedule as it was."),
         example=example("Delete", reason="Not needed any more"),
     )
-    def delete_schedule(self, _: Request, **__: UUID) -> Response:
-        row, body = self.get_changeable(), self.get_body(SwitchBody)
-        shown = self.represent(row)
-        schedules.delete_agent_schedule(row, by=self.actor, **body)
-        return Response(shown)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
         """Return the schedules of mailboxes that the caller may read."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import Case, Q, QuerySet, When
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 from rest_framework import serializers
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from interfaces.api.problems import Fault, Refusal
+from interfaces.api.schema import operation
 from interfaces.api.serializers import StrictSerializer, TextField
 from jobs.api.views import QueueView
 from mail.errors import FaultyInput, MailError
@@ -120,3 +124,28 @@ class ScopedView(MailView):
         if not is_reader:
             message = "This is a mailbox whose mail you may not read."
             raise serializers.ValidationError({"account_id": [message]})
+
+
+def scoped_operation(
+    operate: Callable[..., object],
+    summary: str,
+    description: str,
+    *,
+    body: type[StrictSerializer],
+    answer: OpenApiResponse,
+    example: OpenApiExample,
+) -> Callable[..., Response]:
+    """Return, as `row_operation` does, an operation for those who may change the row.
+
+    If the body moves the row to another mailbox, they must be allowed to change that one's, too.
+    """
+
+    @operation(summary, description, answers={HTTPStatus.OK: answer}, body=body, example=example)
+    def perform(self: ScopedView, _: Request, **__: UUID) -> Response:
+        row, given = self.get_changeable(), self.get_body(body)
+        if "account_id" in given:
+            self.check_may_change(row.firm_id, given["account_id"])
+        operate(row, by=self.actor, **given)
+        return Response(self.represent(self.get_rows().filter(pk=row.pk).first() or row))
+
+    return perform

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Any
-from uuid import UUID
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse
@@ -13,11 +12,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from interfaces.api.schema import operation
-from interfaces.api.serializers import FlagField, StrictSerializer, TextField
+from interfaces.api.serializers import FlagField, TextField
 from jobs.api.requests import FirmBody
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from mail.api.base import FirmRowSerializer, ScopedSettings, ScopedView
+from mail.api.base import FirmRowSerializer, ScopedSettings, ScopedView, scoped_operation
 from mail.api.serializers import SwitchBody
 from mail.models import MAX_DIRECTION_LENGTH, Direction, DirectionKind, Scope
 from mail.services.rules import directions
@@ -100,31 +99,20 @@ class Directions(ScopedView):
         made = directions.create_direction(firm.pk, by=self.actor, **body)
         return Response(self.represent(self.get_rows().get(pk=made.pk)), HTTPStatus.CREATED)
 
-    @operation(
+    change = scoped_operation(
+        directions.change_direction,
         "Change a direction",
         f"The change applies from the next message on. {_WHO}",
         body=ChangeDirectionBody,
-        answers={HTTPStatus.OK: _DIRECTION},
+        answer=_DIRECTION,
         example=example("Off", enabled=False, reason="Holiday is over"),
     )
-    def change(self, _: Request, **__: UUID) -> Response:
-        return self._operate(directions.change_direction, ChangeDirectionBody)
 
-    @operation(
+    delete_direction = scoped_operation(
+        directions.delete_direction,
         "Delete a direction",
         f"Decisions that the model made with this direction stay. {_WHO}",
         body=SwitchBody,
-        answers={HTTPStatus.OK: OpenApiResponse(DirectionSerializer, "The direction as it was.")},
+        answer=OpenApiResponse(DirectionSerializer, "The direction as it was."),
         example=example("Delete", reason="Not needed any more"),
     )
-    def delete_direction(self, _: Request, **__: UUID) -> Response:
-        return self._operate(directions.delete_direction, SwitchBody)
-
-    def _operate(self, operate: Any, body_of: type[StrictSerializer]) -> Response:
-        row, body = self.get_changeable(), self.get_body(body_of)
-        if "account_id" in body:
-            self.check_may_change(row.firm_id, body["account_id"])
-        shown = self.represent(row)
-        operate(row, by=self.actor, **body)
-        now = self.get_rows().filter(pk=row.pk).first()
-        return Response(shown if now is None else self.represent(now))

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from interfaces.api.schema import operation
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.lists import Page
-from mail.api.base import ScopedView
+from mail.api.base import ScopedView, scoped_operation
 from mail.api.rule_serializers import (
     ApplyRuleBody,
     ChangeRuleBody,
@@ -77,21 +77,15 @@ class Rules(ScopedView):
         rule = rule_operations.create_rule(firm.pk, by=self.actor, **body)
         return Response(self.represent(self.get_rows().get(pk=rule.pk)), HTTPStatus.CREATED)
 
-    @operation(
+    change = scoped_operation(
+        rule_operations.change_rule,
         "Change a rule",
         "If the change affects what the rule does, the rule is disabled and has to be tried "
         f"again. {_WHO}",
         body=ChangeRuleBody,
-        answers={HTTPStatus.OK: _RULE},
+        answer=_RULE,
         example=example("Earlier", priority=10, reason="Before the newsletters"),
     )
-    def change(self, _: Request, **__: UUID) -> Response:
-        rule = self.get_changeable()
-        body = self.get_body(ChangeRuleBody)
-        if "account_id" in body:
-            self.check_may_change(rule.firm_id, body["account_id"])
-        rule_operations.change_rule(rule, by=self.actor, **body)
-        return self._answer(rule)
 
     @operation(
         "Try a rule",
@@ -108,32 +102,26 @@ class Rules(ScopedView):
         )
         return Response(TrialSerializer(trial).data)
 
-    @operation(
+    enable = scoped_operation(
+        rule_operations.enable_rule,
         "Enable a rule",
         "The rule applies to mail that arrives from now on. In a private mailbox whose mail the "
         "caller may not read, the rule checks senders and recipients only, and dangerous "
         f"actions wait for approval. {_WHO} 409 if the rule was not tried in its present form.",
         body=SwitchBody,
-        answers={HTTPStatus.OK: _RULE},
+        answer=_RULE,
         example=example("Enable", reason="It matched what it should"),
     )
-    def enable(self, _: Request, **__: UUID) -> Response:
-        rule = self.get_changeable()
-        rule_operations.enable_rule(rule, by=self.actor, **self.get_body(SwitchBody))
-        return self._answer(rule)
 
-    @operation(
+    disable = scoped_operation(
+        rule_operations.switch_off_rule,
         "Disable a rule",
         f"The rule no longer applies to new mail. What it has already done stays. {_WHO} 409 if "
         "the rule is not enabled.",
         body=SwitchBody,
-        answers={HTTPStatus.OK: _RULE},
+        answer=_RULE,
         example=example("Disable", reason="Too eager"),
     )
-    def disable(self, _: Request, **__: UUID) -> Response:
-        rule = self.get_changeable()
-        rule_operations.switch_off_rule(rule, by=self.actor, **self.get_body(SwitchBody))
-        return self._answer(rule)
 
     @operation(
         "Apply a rule to old mail",
@@ -152,18 +140,11 @@ class Rules(ScopedView):
             {"job_ids": [str(result.job.pk) for result in results]}, HTTPStatus.ACCEPTED
         )
 
-    @operation(
+    delete_rule = scoped_operation(
+        rule_operations.delete_rule,
         "Delete a rule",
         f"What the rule has already decided and done stays. {_WHO}",
         body=SwitchBody,
-        answers={HTTPStatus.OK: OpenApiResponse(RuleSerializer, "The rule as it was.")},
+        answer=OpenApiResponse(RuleSerializer, "The rule as it was."),
         example=example("Delete", reason="Not needed any more"),
     )
-    def delete_rule(self, _: Request, **__: UUID) -> Response:
-        rule = self.get_changeable()
-        shown = self.represent(rule)
-        rule_operations.delete_rule(rule, by=self.actor, **self.get_body(SwitchBody))
-        return Response(shown)
-
-    def _answer(self, rule: Rule) -> Response:
-        return Response(self.represent(self.get_rows().get(pk=rule.pk)))
