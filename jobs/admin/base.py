@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -16,14 +17,25 @@ from django.urls import reverse
 from django.utils.crypto import salted_hmac
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from interfaces.admin.base import clipped, column
+from interfaces.admin.operations import Answers, Operation, OperationRefused
 from interfaces.moments import iso
 from jobs import registry
 from jobs.engine.clock import database_now
 from jobs.engine.redaction import Redactor, canonical_json, redact_secrets, redact_values
+from jobs.errors import (
+    EditInvalid,
+    EndpointInvalid,
+    JobError,
+    LimitInvalid,
+    PayloadInvalid,
+    ScheduleInvalid,
+)
 from jobs.queries.durations import since_in_words
 from tenants.admin.base import access_in
+from tenants.audit import Actor
 from tenants.models import Firm, Role
 from tenants.scope import Scope, current_scope
 
@@ -154,3 +166,35 @@ def page_time() -> datetime:
     now = database_now()
     _read.set(None if scope is None else (scope, now))
     return now
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueOperation(Operation):
+    """An operation that calls `jobs.operations`."""
+
+    def run(self, row: Any, answers: Answers, by: Actor) -> Any:
+        """Perform the operation.
+
+        Raises:
+            OperationRefused: the queue refuses it; the error names the form's wrong field, if any.
+        """
+        try:
+            return super().run(row, answers, by)
+        except PayloadInvalid as error:
+            raise _invalid("payload", *map(str, error.faults)) from error
+        except (LimitInvalid, EditInvalid, EndpointInvalid) as error:
+            fault = error.faults[0]
+            raise _invalid(fault.field or None, f"{capfirst(fault.message)}.") from error
+        except ScheduleInvalid as error:
+            fields = {fault.field.partition(".")[0] for fault in error.faults}
+            field = fields.pop() if len(fields) == 1 and fields <= set(answers) else None
+            lines = [
+                fault.message if fault.field == field else str(fault) for fault in error.faults
+            ]
+            raise _invalid(field, *lines) from error
+        except JobError as error:
+            raise OperationRefused(f"Nothing was done: {error}.") from error
+
+
+def _invalid(field: str | None, *lines: str) -> OperationRefused:
+    return OperationRefused(*lines, field=field, status=HTTPStatus.BAD_REQUEST)

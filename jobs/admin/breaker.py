@@ -5,9 +5,8 @@ from __future__ import annotations
 from django.contrib import admin
 
 from interfaces.admin.base import column
-from jobs.admin.base import LABELS, age, job_url, link, list_url, page_time, timed
+from jobs.admin.base import LABELS, QueueOperation, age, job_url, link, list_url, page_time, timed
 from jobs.admin.filters import BreakerStateFilter, JobTypeFilter
-from jobs.admin.operations import QueueOperation
 from jobs.models import CircuitBreaker, DeadLetterQueue
 from jobs.operations import breakers
 from jobs.queries.durations import probe_in_words

@@ -15,8 +15,16 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from interfaces.admin.base import column, name_cell
 from interfaces.admin.operations import OptionalReasonForm
-from jobs.admin.base import LABELS, Fact, age_column, exact, firm_name, job_url, list_url
-from jobs.admin.operations import QueueOperation
+from jobs.admin.base import (
+    LABELS,
+    Fact,
+    QueueOperation,
+    age_column,
+    exact,
+    firm_name,
+    job_url,
+    list_url,
+)
 from jobs.engine.clock import database_now
 from jobs.models import BulkRun
 from jobs.operations import bulk

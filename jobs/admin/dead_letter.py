@@ -18,6 +18,7 @@ from interfaces.admin.operations import Operation, ReasonForm, TextAnswer
 from jobs.admin.base import (
     LABELS,
     Fact,
+    QueueOperation,
     age_column,
     copyable,
     error_line,
@@ -39,7 +40,6 @@ from jobs.admin.filters import (
     ReasonFilter,
     ResolutionFilter,
 )
-from jobs.admin.operations import QueueOperation
 from jobs.admin.payload_field import JobChangesForm
 from jobs.admin.rehearsal import REHEARSE, rehearsal_context
 from jobs.admin.saved_views import SavedViewsAdmin

@@ -8,7 +8,7 @@ from django import forms
 from django.http import HttpRequest
 
 from interfaces.admin.operations import ReasonForm
-from jobs.admin.operations import QueueOperation
+from jobs.admin.base import QueueOperation
 from jobs.operations import deletion
 from tenants.admin.firm import FirmAdmin
 from tenants.admin.user import UserAdmin

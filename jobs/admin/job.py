@@ -16,6 +16,7 @@ from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import (
     LABELS,
     Fact,
+    QueueOperation,
     age_column,
     copyable,
     error_line,
@@ -41,7 +42,6 @@ from jobs.admin.filters import (
 from jobs.admin.job_edit import EDIT
 from jobs.admin.job_search import JobSearchAdmin
 from jobs.admin.new_job import NewJobAdmin
-from jobs.admin.operations import QueueOperation
 from jobs.admin.saved_views import SavedViewsAdmin
 from jobs.admin.timeline import headline, timeline
 from jobs.engine.clock import database_now

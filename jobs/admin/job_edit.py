@@ -6,8 +6,7 @@ from django import forms
 from django.http import HttpRequest
 
 from interfaces.admin.operations import OptionalReasonForm, TimeAnswer
-from jobs.admin.base import digest, exact
-from jobs.admin.operations import QueueOperation
+from jobs.admin.base import QueueOperation, digest, exact
 from jobs.admin.payload_field import JobChangesForm
 from jobs.models import JobQueue
 from jobs.operations.edit import edit

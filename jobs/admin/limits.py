@@ -12,9 +12,8 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from interfaces.admin.base import column, name_cell
 from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm
-from jobs.admin.base import page_time, type_choices
+from jobs.admin.base import QueueOperation, page_time, type_choices
 from jobs.admin.filters import JobTypeFilter
-from jobs.admin.operations import QueueOperation
 from jobs.models import NotificationEndpoint, Pause, RateBucket, RateLimit
 from jobs.models.limits import MAX_KEY_LENGTH
 from jobs.operations import limits

@@ -9,8 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from interfaces.admin.base import column, name_cell
-from jobs.admin.base import LABELS, age, age_column, job_url, link, list_url
-from jobs.admin.operations import QueueOperation
+from jobs.admin.base import LABELS, QueueOperation, age, age_column, job_url, link, list_url
 from jobs.engine.clock import database_now
 from jobs.models import ConcurrencyLock
 from jobs.models.limits import JOB_HOLDER, held_at

@@ -17,8 +17,7 @@ from django.urls import URLPattern, path
 
 from interfaces.admin.operations import Operation, TextAnswer, TimeAnswer
 from jobs import registry
-from jobs.admin.base import job_url
-from jobs.admin.operations import QueueOperation
+from jobs.admin.base import QueueOperation, job_url
 from jobs.admin.schema_fields import given, schema_fields
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.job_arguments import MAX_KEY_LENGTH

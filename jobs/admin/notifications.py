@@ -14,9 +14,8 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 from interfaces.admin.base import column
 from interfaces.admin.filters import field_filter
 from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm
-from jobs.admin.base import LABELS, age_column, digest, error_line, job_url, link
+from jobs.admin.base import LABELS, QueueOperation, age_column, digest, error_line, job_url, link
 from jobs.admin.limits import LimitAdmin, where
-from jobs.admin.operations import QueueOperation
 from jobs.models import Delivery, NotificationEndpoint
 from jobs.models.base import choices
 from jobs.models.notifications import MAX_TARGET_LENGTH

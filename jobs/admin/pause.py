@@ -8,10 +8,9 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from interfaces.admin.base import clipped, column
 from interfaces.admin.operations import OptionalReasonForm, TextAnswer, TimeAnswer
-from jobs.admin.base import LABELS, age, age_column, page_time, type_choices
+from jobs.admin.base import LABELS, QueueOperation, age, age_column, page_time, type_choices
 from jobs.admin.filters import CategoryFilter, JobTypeFilter
 from jobs.admin.limits import LimitAdmin, where
-from jobs.admin.operations import QueueOperation
 from jobs.models import Pause
 from jobs.models.base import choices
 from jobs.models.limits import MAX_KEY_LENGTH

@@ -7,8 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from jobs.admin.base import LABELS, exact, pretty_json
-from jobs.admin.operations import QueueOperation
+from jobs.admin.base import LABELS, QueueOperation, exact, pretty_json
 from jobs.admin.payload_field import PayloadForm
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.operations.rehearsal import MOST_SECONDS, rehearse

@@ -15,6 +15,7 @@ from interfaces.admin.operations import OperationForm, OptionalReasonForm
 from jobs.admin.base import (
     LABELS,
     Fact,
+    QueueOperation,
     age,
     age_column,
     digest,
@@ -23,7 +24,6 @@ from jobs.admin.base import (
     pretty_json,
     type_choices,
 )
-from jobs.admin.operations import QueueOperation
 from jobs.admin.payload_field import PayloadField
 from jobs.admin.schedule_run import latest_runs
 from jobs.models import Schedule

@@ -17,8 +17,7 @@ from django.utils.safestring import SafeString
 from interfaces.admin.base import column
 from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm, TextAnswer
 from jobs import VERSION
-from jobs.admin.base import LABELS, age_column, job_url
-from jobs.admin.operations import QueueOperation
+from jobs.admin.base import LABELS, QueueOperation, age_column, job_url
 from jobs.engine.clock import database_now
 from jobs.models import Worker
 from jobs.operations import workers

@@ -24,7 +24,7 @@ from mail.admin.filters import ConnectionFilter, ModeFilter, SyncStatusFilter
 from mail.conf import pubsub_topic
 from mail.gmail.oauth import REQUIRED_SCOPES
 from mail.models import MailAccount, MailCredential
-from mail.services.mailboxes.active_elsewhere import lock_mailbox
+from mail.services.mailboxes.change import lock_mailbox
 from mail.services.mailboxes.content_access import may_read, readers
 from mail.services.syncing.watch import is_lapsed
 from tenants.admin.base import ActiveFilter, FirmFilter, TenantOperationsAdmin, access_in

@@ -15,8 +15,7 @@ from interfaces.admin.operations import OperationForm, OptionalReasonForm
 from jobs.admin.base import age_column, exact
 from jobs.models.notifications import MAX_TARGET_LENGTH
 from mail.admin.operation import ChangeRow, MailOperation, NewRow, changed_at
-from mail.admin.personal import PersonalAdmin
-from mail.admin.scoped import NewScopedForm
+from mail.admin.scoped import NewScopedForm, PersonalAdmin
 from mail.models import NotificationPreference
 from mail.models.recurring import MAX_ZONE_LENGTH
 from mail.services.reminders import preferences

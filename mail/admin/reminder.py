@@ -15,8 +15,7 @@ from jobs.admin.base import age, age_column
 from mail.admin.base import if_readable, message_link, status_column
 from mail.admin.filters import ReminderStatusFilter
 from mail.admin.operation import ChangeRow, DeleteRow, MailOperation, NewRow, changed_at
-from mail.admin.personal import PersonalAdmin
-from mail.admin.scoped import NewScopedForm
+from mail.admin.scoped import NewScopedForm, PersonalAdmin
 from mail.admin.timetable_form import TimetableFields, timetable_text
 from mail.models import Reminder, ReminderStatus
 from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH

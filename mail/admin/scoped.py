@@ -1,4 +1,4 @@
-"""The base of pages with scoped rows, such as rules: their scope, and who may use them."""
+"""The bases of pages with scoped rows, such as rules, and with rows of one person."""
 
 from __future__ import annotations
 
@@ -114,3 +114,15 @@ class ScopedAdmin(TenantOperationsAdmin, MailAdmin):
         if owner is not None and owner == request.user.pk:
             return access_in(request).may(Role.VIEWER, row.firm_id)
         return super().may(request, operation, row)
+
+
+class PersonalAdmin(TenantOperationsAdmin, MailAdmin):
+    """Rows of one person (`user_id`), who may change them; an admin may only end them."""
+
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Allow the person everything, and an admin every operation but the edit."""
+        if row is None:
+            return super().may(request, operation, row)
+        if row.user_id == request.user.pk:
+            return access_in(request).may(Role.VIEWER, row.firm_id)
+        return operation.name != "edit" and super().may(request, operation, row)

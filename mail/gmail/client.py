@@ -278,14 +278,11 @@ class GmailClient:
                 answer = request.execute(http=self._http(), num_retries=0)
             except UnicodeDecodeError:
                 raise GmailUnavailable(reason=UNREADABLE) from None
-            if request.methodId.endswith(_WITHOUT_CONTENT):
-                if answer.strip():
-                    raise GmailUnavailable(reason=UNREADABLE)
-                return {}
+            is_empty = request.methodId.endswith(_WITHOUT_CONTENT)
             # Taken for a list without rows it would say that all mail, or every label, is gone.
-            if not _is_content(answer):
+            if answer.strip() if is_empty else not _is_content(answer):
                 raise GmailUnavailable(reason=UNREADABLE)
-        return cast("dict[str, Any]", answer)
+        return {} if is_empty else cast("dict[str, Any]", answer)
 
     def _http(self) -> Http:
         if not hasattr(self._local, "http"):

@@ -30,11 +30,10 @@ from mail.models import (
     ThreadStatus,
 )
 from mail.rules.automated import automated_signal
-from mail.services.deciding.mail_context import mail_context
+from mail.services.deciding.mail_context import mail_context, sender_histories
 from mail.services.deciding.overtaken import is_overtaken
 from mail.services.deciding.proposals import follow_proposals
 from mail.services.deciding.relabel import relabel_thread
-from mail.services.deciding.sender_history import sender_histories
 from mail.services.drafting.reply_plan import contacts_for, is_blocked, settings_for
 from mail.services.drafting.requests import enqueue_draft, enqueue_withdrawals
 from mail.services.mailboxes.accounts import own_addresses

@@ -38,10 +38,9 @@ from mail.services.deciding.classify import (
     shown_category,
     status_after,
 )
-from mail.services.deciding.mail_context import mail_context
+from mail.services.deciding.mail_context import mail_context, sender_histories
 from mail.services.deciding.relabel import label_name
 from mail.services.deciding.requests import enqueue_classify
-from mail.services.deciding.sender_history import sender_histories
 from mail.services.drafting.reply_plan import contacts_for, is_blocked
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import to_be_labelled

@@ -23,8 +23,8 @@ from mail.models import Connection, MailAccount, NotificationPreference
 from mail.services.dates import enqueue_due_rows
 from mail.services.digests.content import Digest, digest_of
 from mail.services.mailboxes.content_access import own_or_granted
-from mail.services.reminders.channels import LEFT, send_by_every_channel
 from mail.services.reminders.preferences import Addressee, addressee, find_preference
+from mail.services.send_each_once import LEFT, send_by_every_channel
 from tenants.models import Membership
 from tenants.scope import firm_scope
 

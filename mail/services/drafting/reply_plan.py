@@ -19,7 +19,6 @@ from mail.models import (
     ReplyStyle,
     ReplyTemplate,
 )
-from mail.services.drafting.styles import AUTO_LANGUAGE, BUILT_IN, Style, usual_sign_off
 from mail.text.cleaning import clean_line
 from mail.text.language import detect_language
 
@@ -34,6 +33,14 @@ _CLOSING: Final = "\n\n{sign_off}\n{owner}"
 _PLACE: Final = re.compile(r"\{(name|subject|sign_off|owner)\}")
 _PREFIX: Final = re.compile(r"^(?:(?:re|aw|odp|sv|rép)\s*:\s*)+", re.IGNORECASE)
 _BEFORE_MARK: Final = re.compile(r" +([,:])")
+AUTO_LANGUAGE: Final = "auto"
+_SIGN_OFFS: Final[dict[str, tuple[str, str, str]]] = {
+    "en": ("Yours sincerely,", "Best regards,", "Best,"),
+    "cs": ("S úctou", "S pozdravem", "Měj se hezky"),
+    "de": ("Hochachtungsvoll", "Mit freundlichen Grüßen", "Viele Grüße"),
+    "fr": ("Veuillez agréer mes salutations distinguées,", "Cordialement,", "À bientôt,"),
+    "es": ("Atentamente,", "Saludos cordiales,", "Un saludo,"),
+}
 
 
 @dataclass(frozen=True)
@@ -169,3 +176,31 @@ def _filled(text: str, message: Message, plan: ReplyPlan) -> str:
     # In one pass, so that placeholders in a stranger's text are not filled in.
     lines = _PLACE.sub(lambda place: values[place[1]], text).strip()
     return lines if values["name"] else _BEFORE_MARK.sub(r"\1", lines)
+
+
+@dataclass(frozen=True)
+class Style:
+    """A tone in which to answer; `sign_off` is empty for the usual words of the language."""
+
+    name: str
+    rules: tuple[str, ...]
+    sign_off: str = ""
+    language: str = AUTO_LANGUAGE
+    examples: tuple[dict[str, str], ...] = ()
+
+
+# A firm's style of the same name replaces one.
+BUILT_IN: Final[dict[str, Style]] = {
+    style.name: style
+    for style in (
+        Style("formal", ("Address the person by title and surname.", "Use no contractions.")),
+        Style("business", ("Be friendly and to the point.", "Keep it short.")),
+        Style("informal", ("Write as to somebody you know well.", "Use the first name.")),
+    )
+}
+
+
+def usual_sign_off(style: str, language: str) -> str:
+    """Return a language's closing words for a style; in English if the language is not known."""
+    formal, business, informal = _SIGN_OFFS.get(language, _SIGN_OFFS["en"])
+    return {"formal": formal, "informal": informal}.get(style, business)

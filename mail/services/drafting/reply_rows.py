@@ -19,7 +19,7 @@ from mail.models.reply_settings import (
     MAX_TEMPLATE_NAME_LENGTH,
     ReplyRow,
 )
-from mail.services.drafting.styles import AUTO_LANGUAGE, BUILT_IN
+from mail.services.drafting.reply_plan import AUTO_LANGUAGE, BUILT_IN
 from mail.services.operation import audit, on_locked_row, target_type
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor

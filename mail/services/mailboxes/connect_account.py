@@ -23,12 +23,11 @@ from mail.models import (
     Mode,
 )
 from mail.services.mailboxes.accounts import has_owner, in_firm_scope, own_aliases
-from mail.services.mailboxes.active_elsewhere import lock_mailbox
 from mail.services.mailboxes.catch_up import mail_was_deleted, request_reading
+from mail.services.mailboxes.change import cancel_waiting, lock_mailbox
 from mail.services.mailboxes.connection import pace_mailboxes, resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
 from mail.services.mailboxes.modes import suggest_if_active_elsewhere
-from mail.services.mailboxes.waiting import cancel_waiting
 from mail.services.operation import audit, locked_row
 from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE, Actor, record_operation

@@ -29,10 +29,13 @@ from mail.models import (
     PausedBy,
 )
 from mail.services.mailboxes.accounts import in_firm_scope
-from mail.services.mailboxes.active_elsewhere import ACTIVE_ELSEWHERE, is_active_elsewhere
-from mail.services.mailboxes.change import change_mailbox
+from mail.services.mailboxes.change import (
+    ACTIVE_ELSEWHERE,
+    cancel_waiting,
+    change_mailbox,
+    is_active_elsewhere,
+)
 from mail.services.mailboxes.connection import mailbox_limit_key
-from mail.services.mailboxes.waiting import cancel_waiting
 from mail.services.operation import audit, locked_row
 from mail.services.queueing import request_activation, request_label_sync, request_sync
 from mail.services.syncing.labels import known_label_id

@@ -22,13 +22,13 @@ from mail import discord
 from mail.conf import public_url
 from mail.models import Reminder, ReminderStatus
 from mail.services.dates import enqueue_due_rows
-from mail.services.reminders.channels import LEFT, send_by_every_channel
 from mail.services.reminders.follow_ups import (
     PAGE_OF_THREAD,
     is_unanswered,
     withdraw_answered,
 )
 from mail.services.reminders.preferences import Addressee, addressee
+from mail.services.send_each_once import LEFT, send_by_every_channel
 from tenants.models import Firm, Membership
 from tenants.scope import firm_scope
 

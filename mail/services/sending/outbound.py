@@ -12,6 +12,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from uuid import UUID
 
+from django.db import connection
 from django.utils import timezone
 
 from jobs.errors import Fault
@@ -30,7 +31,6 @@ from mail.services.sending.compose import (
     sender_of,
     signed,
 )
-from mail.services.sending.database_identity import database_identity
 from mail.services.sending.loop_guard import check_automatic
 from mail.text.addresses import untagged
 from mail.text.parsed import Address, as_stored, from_stored
@@ -41,6 +41,13 @@ _HASHED = (
     "kind", "automatic", "sender", "to", "cc", "bcc", "subject", "text", "html", "attachments",
     "in_reply_to", "references", "gmail_thread_id", "rfc822_id",
 )  # fmt: skip
+_PARTS = (
+    "SELECT (SELECT system_identifier FROM pg_control_system()),"
+    " (SELECT oid FROM pg_database WHERE datname = current_database()),"
+    " 'mail_outboundmessage'::regclass::oid,"
+    # The timeline is the first eight digits of the name of a file of the write-ahead log.
+    " left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)"
+)
 
 
 def request_reply(
@@ -228,3 +235,17 @@ def _check(outbound: OutboundMessage) -> None:
         faults.append(Fault("attachments", "too_large", f"At most {most} MB can be sent."))
     if faults:
         raise OutboundInvalid(faults)
+
+
+def database_identity() -> str:
+    """Return a text that changes when the database is restored; empty on SQLite, which has none.
+
+    PostgreSQL gives a cluster an identifier when it is created, and a new timeline when it is
+    recovered to an earlier time or a standby takes over; a table restored from a dump has a new
+    number. A message that was queued before such a moment may have been sent after it.
+    """
+    if connection.vendor != "postgresql":
+        return ""
+    with connection.cursor() as cursor:
+        cursor.execute(_PARTS)
+        return ":".join(str(part) for part in cursor.fetchone())

@@ -29,9 +29,8 @@ from mail.models import MailAccount, OutboundMessage, OutboundStatus
 from mail.services.drafting.gmail_drafts import read_draft
 from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
-from mail.services.sending.database_identity import database_identity
 from mail.services.sending.loop_guard import stays_failed
-from mail.services.sending.outbound import outgoing_mail
+from mail.services.sending.outbound import database_identity, outgoing_mail
 from mail.services.sending.outgoing_files import fetch_files
 from mail.services.sending.send_outcome import NOT_TOLD, complete_send, end_send
 from mail.services.sending.sent_mail import (

@@ -14,7 +14,7 @@ from mail.services.actions import snooze
 from mail.services.actions.actions import fail_action, request_action
 from mail.services.drafting import cleanup
 from mail.services.mailboxes import modes
-from mail.services.mailboxes.active_elsewhere import lock_mailbox
+from mail.services.mailboxes.change import lock_mailbox
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox
 from tests.support.databases import is_waited_for, postgresql_only

@@ -33,7 +33,7 @@ from mail.services.mailboxes.modes import suggest_only
 from mail.services.queueing import request_sync
 from mail.services.sending import outbound as outbound_services
 from mail.services.sending import send
-from mail.services.sending.database_identity import database_identity
+from mail.services.sending.outbound import database_identity
 from mail.services.sending.outbound_operations import cancel_outbound, send_again
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import FixedClassifier, Mailbox, drain, jobs, letter, only, stored

@@ -16,7 +16,7 @@ from mail.llm.offline import OfflineClassifier
 from mail.models import Decision, Message
 from mail.services.deciding.classify import classify_thread
 from mail.services.deciding.classify_page import classify_page
-from mail.services.deciding.sender_history import DAYS, sender_histories
+from mail.services.deciding.mail_context import DAYS, sender_histories
 from mail.services.mailboxes.accounts import open_account
 from tenants.models import Firm
 from tenants.scope import firm_scope
