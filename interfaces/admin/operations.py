@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from django import forms
 from django.contrib import messages
@@ -86,10 +86,14 @@ class TimeAnswer(forms.DateTimeField):
 class OperationForm(forms.Form):
     """The form of an operation; without fields it only asks for confirmation."""
 
+    # The fields that begin with the row's values of the same names.
+    from_row: ClassVar[tuple[str, ...]] = ()
+
     def __init__(
         self, data: Mapping[str, Any] | None = None, *, request: HttpRequest, row: Any = None
     ) -> None:
-        super().__init__(data)
+        stored = {} if row is None else {name: getattr(row, name) for name in self.from_row}
+        super().__init__(data, initial=stored)
         self.prepare(request, row)
         for field in self.fields.values():
             if type(field.widget) in WIDGETS:
@@ -160,10 +164,6 @@ class Operation:
         with transaction.atomic():
             return self.perform(*target, **answers, by=by)
 
-    def effect_on(self, row: Any) -> str:
-        """Return what the operation will do to this row."""
-        return self.effect if isinstance(self.effect, str) else self.effect(row)
-
 
 class OperationsAdmin(ReadOnlyAdmin):
     """Pages to read, with an address for each operation below the row's page or the list's."""
@@ -189,20 +189,17 @@ class OperationsAdmin(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         """Add the operations' pages."""
+        restricted = require_http_methods(["GET", "HEAD", "POST"])
+        places = (("", self.list_operations), ("<path:object_id>/", self.operations))
         own = [
             path(
                 f"{prefix}{operation.name}/",
                 self.admin_site.admin_view(
-                    require_http_methods(["GET", "HEAD", "POST"])(
-                        partial(self.operation_view, operation=operation)
-                    )
+                    restricted(partial(self.operation_view, operation=operation))
                 ),
                 name=self.url_name(operation.name),
             )
-            for prefix, operations in (
-                ("", self.list_operations),
-                ("<path:object_id>/", self.operations),
-            )
+            for prefix, operations in places
             for operation in operations
         ]
         return [*own, *super().get_urls()]
@@ -211,21 +208,23 @@ class OperationsAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> Any:
         """Show the list with the operations that are possible and that the user's roles allow."""
-        buttons = [
-            (operation, self.filtered_address(request, operation.name))
-            for operation in self.list_operations
-            if self.may(request, operation) and not operation.obstacle(None)
-        ]
+        buttons = self._buttons(request, self.list_operations)
         return super().changelist_view(request, {"buttons": buttons, **(extra_context or {})})
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Add the operations that the row's state and the user's role allow."""
-        buttons = [
-            (operation, self.filtered_address(request, operation.name, row.pk))
-            for operation in self.operations
+        buttons = self._buttons(request, self.operations, row)
+        return {**super().page_context(request, row), "buttons": buttons}
+
+    def _buttons(
+        self, request: HttpRequest, operations: tuple[Operation, ...], row: Any = None
+    ) -> list[tuple[Operation, str]]:
+        page = () if row is None else (row.pk,)
+        return [
+            (operation, self.filtered_address(request, operation.name, *page))
+            for operation in operations
             if self.may(request, operation, row) and not operation.obstacle(row)
         ]
-        return {**super().page_context(request, row), "buttons": buttons}
 
     def operation_view(
         self, request: HttpRequest, object_id: str | None = None, *, operation: Operation
@@ -236,13 +235,13 @@ class OperationsAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         if operation.obstacle(row):
             return self._page(request, operation, row, None, HTTPStatus.CONFLICT)
-        if request.method != "POST":
-            form = operation.form(request=request, row=row)
+        given = request.POST if request.method == "POST" else None
+        form = operation.form(given, request=request, row=row)
+        if given is None:
             return self._page(request, operation, row, form, HTTPStatus.OK)
-        form = operation.form(request.POST, request=request, row=row)
         if not form.is_valid():
             return self._page(request, operation, row, form, HTTPStatus.BAD_REQUEST)
-        if request.POST.get("seen", "") != operation.seen(row):
+        if given.get("seen", "") != operation.seen(row):
             form.add_error(None, CHANGED_MEANWHILE)
             return self._page(request, operation, row, form, HTTPStatus.CONFLICT)
         try:
@@ -282,13 +281,14 @@ class OperationsAdmin(ReadOnlyAdmin):
         form: forms.Form | None,
         status: HTTPStatus,
     ) -> HttpResponse:
+        told = operation.obstacle if form is None else operation.effect
         context = {
             **self.admin_site.each_context(request),
             "title": operation.label,
             "opts": self.model._meta,
             "operation": operation,
             "subject": "" if row is None else self.subject(row),
-            "text": operation.effect_on(row) if form is not None else operation.obstacle(row),
+            "text": told if isinstance(told, str) else told(row),
             "form": form,
             "seen": operation.seen(row),
             "back": self._back(request, row),

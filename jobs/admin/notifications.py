@@ -71,15 +71,11 @@ class NewEndpointForm(FirmChoiceForm):
 class ChangeEndpointForm(OperationForm):
     """Where to send, and what; begins with the endpoint's present values."""
 
+    from_row = ("name", "target", "events", "enabled")
     name = forms.CharField(max_length=MAX_NAME_LENGTH)
     target = forms.CharField(max_length=MAX_TARGET_LENGTH)
     events = _events_field()
     enabled = forms.BooleanField(required=False)
-
-    def prepare(self, request: HttpRequest, row: NotificationEndpoint) -> None:
-        """Start from the endpoint."""
-        names = ("name", "target", "events", "enabled")
-        self.initial = {name: getattr(row, name) for name in names}
 
 
 def _seen(row: NotificationEndpoint) -> str:

@@ -34,6 +34,7 @@ _TOOLS = [(tool.name, f"{tool.name}: {tool.description}") for tool in TOOLS.valu
 class ProfileForm(OperationForm):
     """A profile's settings."""
 
+    from_row = profiles.SETTINGS
     name = forms.CharField(max_length=MAX_PROFILE_LENGTH, help_text="Routing rules use this name.")
     instructions = forms.CharField(
         max_length=MAX_INSTRUCTIONS_LENGTH,
@@ -74,7 +75,6 @@ class ProfileForm(OperationForm):
         """Start from the profile as it is."""
         super().prepare(request, row)
         if row is not None:
-            self.initial = {name: getattr(row, name) for name in profiles.SETTINGS}
             self.initial["recipients"] = "\n".join(row.recipients)
 
     def clean_recipients(self) -> list[str]:

@@ -26,6 +26,9 @@ from tenants.models import Firm, Role
 class AgentScheduleForm(TimetableFields):
     """What an agent is asked, in which mailbox, and when."""
 
+    from_row = (
+        "name", "account_id", "profile_id", "prompt", "enabled", *TimetableFields.from_row,
+    )  # fmt: skip
     name = forms.CharField(max_length=MAX_NAME_LENGTH)
     account_id = MailboxChoice()
     profile_id = forms.ModelChoiceField(
@@ -39,13 +42,11 @@ class AgentScheduleForm(TimetableFields):
     enabled = forms.BooleanField(required=False, initial=True)
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Offer mailboxes that the user may read, and set the current values."""
+        """Offer mailboxes that the user may read, and the agents."""
         super().prepare(request, row)
         profiles = AgentProfile.objects.order_by("name", "pk")
         if row is not None:
             profiles = profiles.filter(firm_id=row.firm_id)
-            names = ("name", "account_id", "profile_id", "prompt", "enabled")
-            self.initial.update({name: getattr(row, name) for name in names})
         self.fields["account_id"].offer(request, row)  # type: ignore[attr-defined]
         self.fields["profile_id"].queryset = profiles  # type: ignore[attr-defined]
 

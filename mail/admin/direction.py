@@ -6,7 +6,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.http import HttpRequest
 
 from interfaces.admin.base import clipped, column
 from interfaces.admin.operations import OptionalReasonForm, TextAnswer
@@ -25,18 +24,13 @@ _FIELDS = ("text", "kind", "account_id", "scope", "scope_ref", "enabled")
 class DirectionForm(ScopeFields):
     """A direction's settings."""
 
+    from_row = _FIELDS
     text = TextAnswer(help_text="In your own words, as you would tell a person.")
     kind = forms.ChoiceField(
         choices=DirectionKind.choices,
         help_text="Directions take precedence over rules for the model.",
     )
     enabled = forms.BooleanField(required=False, initial=True)
-
-    def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Set the current values."""
-        super().prepare(request, row)
-        if row is not None:
-            self.initial = {name: getattr(row, name) for name in _FIELDS}
 
 
 class NewDirectionForm(NewScopedForm, DirectionForm):

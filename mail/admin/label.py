@@ -26,14 +26,8 @@ class DescribeForm(OptionalReasonForm):
     available_to_classifier = forms.BooleanField(
         required=False, label="The classifier may choose this label"
     )
-    field_order = ("description", "available_to_classifier", "reason")
-
-    def prepare(self, request: HttpRequest, row: MailLabel) -> None:
-        """Set the current values."""
-        self.initial = {
-            "description": row.description,
-            "available_to_classifier": row.available_to_classifier,
-        }
+    from_row = ("description", "available_to_classifier")
+    field_order = (*from_row, "reason")
 
 
 DESCRIBE = Operation(

@@ -70,13 +70,13 @@ class NewPreferenceForm(NewScopedForm, PreferenceForm):
 class ChangePreferenceForm(OptionalReasonForm, PreferenceForm):
     """A preference's settings, and the reason of the change."""
 
+    from_row = preferences.SETTINGS
     no_discord = forms.BooleanField(required=False, label="Remove the Discord webhook")
     field_order = (*_FIELDS, "no_discord", "reason")
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Set the current values; if no webhook is entered, the stored one stays."""
+        """Say that without a new webhook the stored one stays."""
         super().prepare(request, row)
-        self.initial.update({name: getattr(row, name) for name in preferences.SETTINGS})
         if row.discord_webhook:
             self.fields["discord_webhook"].help_text = "Empty: the stored webhook is kept."
         else:

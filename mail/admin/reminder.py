@@ -34,6 +34,7 @@ STATUS_LABELS: dict[str, str] = {
 class ReminderForm(TimetableFields):
     """A reminder's settings."""
 
+    from_row = ("title", "body", *TimetableFields.from_row)
     title = forms.CharField(max_length=MAX_TITLE_LENGTH)
     body = forms.CharField(
         required=False,
@@ -41,12 +42,6 @@ class ReminderForm(TimetableFields):
         max_length=MAX_BODY_LENGTH,
         widget=forms.Textarea(attrs={"rows": 3}),
     )
-
-    def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Set the current values."""
-        super().prepare(request, row)
-        if row is not None:
-            self.initial.update(title=row.title, body=row.body)
 
 
 _FIELDS = ("title", "body", *TimetableFields.base_fields)

@@ -31,6 +31,7 @@ from tenants.models import Role
 class RoutingForm(OperationForm):
     """A routing rule's settings."""
 
+    from_row = ("name", *routing_operations.DEFAULTS)
     name = forms.CharField(max_length=MAX_NAME_LENGTH)
     account_id = MailboxChoice(required=False, empty_label="Every mailbox of the firm")
     position = forms.IntegerField(
@@ -56,10 +57,6 @@ class RoutingForm(OperationForm):
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Offer mailboxes whose mail the user may read, and set the current values."""
-        if row is not None:
-            self.initial = {
-                name: getattr(row, name) for name in routing_operations.SETTINGS if name != "match"
-            }
         stored = {} if row is None else row.match
         self.fields["match"].show(stored)  # type: ignore[attr-defined]  # a payload field
         self.fields["account_id"].offer(request, row)  # type: ignore[attr-defined]

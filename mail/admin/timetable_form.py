@@ -18,6 +18,7 @@ _FORMAT = "%Y-%m-%dT%H:%M:%S"
 class TimetableFields(OperationForm):
     """When a row is due."""
 
+    from_row = ("cron", "interval_seconds", "time_zone")
     due_at = TimeAnswer(
         required=False,
         label="Due (UTC)",
@@ -46,8 +47,7 @@ class TimetableFields(OperationForm):
         self._due_at: datetime | None = None if row is None else row.due_at
         if row is not None:
             shown = None if row.due_at is None else f"{row.due_at:{_FORMAT}}"
-            names = ("cron", "interval_seconds", "time_zone")
-            self.initial.update({name: getattr(row, name) for name in names}, due_at=shown)
+            self.initial["due_at"] = shown
 
     def clean(self) -> dict[str, Any]:
         """Leave out an unchanged date, so that a new timetable computes its own."""
