@@ -30,12 +30,12 @@ def timetable_in_words(schedule: Schedule) -> str | None:
         return None
 
 
-def next_runs(schedule: Schedule, count: int = SHOWN_RUNS) -> list[datetime]:
+def next_runs(schedule: Schedule) -> list[datetime]:
     """Return the times of the next runs; none while the schedule is paused."""
     if not schedule.enabled:
         return []
     try:
-        return schedule.timetable().upcoming(schedule.next_run_at, count)
+        return schedule.timetable().upcoming(schedule.next_run_at, SHOWN_RUNS)
     except TimetableInvalid:
         return []
 

@@ -69,7 +69,7 @@ def send_outbound(
     if _is_restored(outbound):
         end_send(outbound, OutboundStatus.UNKNOWN, RESTORED)
     elif suggests_only(account):
-        _end_unsent(gmail, outbound, SUGGESTS_ONLY)
+        _end_unsent(gmail, outbound)
     elif (why := overtaken(gmail, outbound)) and delete_unsent(gmail, outbound):
         _end_without_draft(outbound, OutboundStatus.CANCELED, why)
         _delete_left_drafts(gmail, outbound)
@@ -144,7 +144,7 @@ def _send_once(
     # Checked again, because making the draft may have taken long, and somebody may have stopped it.
     usable_account(account.firm_id, account.pk)
     if suggests_only(account):
-        _end_unsent(gmail, outbound, SUGGESTS_ONLY)
+        _end_unsent(gmail, outbound)
         return None
     if not _is_sending(outbound):
         return None
@@ -254,13 +254,12 @@ def _create_draft(account: MailAccount, gmail: GmailClient, outbound: OutboundMe
     return gmail.create_draft(raw)
 
 
-def _end_unsent(gmail: GmailClient, outbound: OutboundMessage, why: str) -> None:
-    """End a message that may no longer be sent; an earlier attempt may have sent it already."""
+def _end_unsent(gmail: GmailClient, outbound: OutboundMessage) -> None:
+    """End a message that the mailbox no longer sends; an earlier attempt may have sent it already."""
     if not outbound.may_be_sent:
-        end_send(outbound, OutboundStatus.CANCELED, why)
-        return
-    if not _note_if_sent(gmail, outbound):
-        end_send(outbound, OutboundStatus.UNKNOWN, f"{NOT_TOLD}: {why}")
+        end_send(outbound, OutboundStatus.CANCELED, SUGGESTS_ONLY)
+    elif not _note_if_sent(gmail, outbound):
+        end_send(outbound, OutboundStatus.UNKNOWN, f"{NOT_TOLD}: {SUGGESTS_ONLY}")
 
 
 def _note_if_sent(gmail: GmailClient, outbound: OutboundMessage) -> bool:

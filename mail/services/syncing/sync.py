@@ -172,7 +172,8 @@ def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> Syn
     # Read before listing, so that the next history read finds what arrives during the listing.
     history_id = int(gmail.profile()["historyId"])
     recent = _recent(account)
-    _set_status(account, SyncStatus.BACKFILLING)
+    with firm_scope(account.firm_id):
+        MailAccount.objects.filter(pk=account.pk).update(sync_status=SyncStatus.BACKFILLING)
     report = SyncReport(full=True)
     found_out = differences(account, gmail) if seed_cursor else {}
     queries = [" ".join([recent, *(f"-{one}" for one in OWN_LABELS)])]
@@ -269,8 +270,3 @@ def _forget_cursor(account: MailAccount, expired: int) -> None:
             history_cursor=None, sync_status=SyncStatus.NEEDS_BACKFILL
         )
         record_event(EventType.HISTORY_EXPIRED, account, detail={"cursor": expired})
-
-
-def _set_status(account: MailAccount, status: SyncStatus) -> None:
-    with firm_scope(account.firm_id):
-        MailAccount.objects.filter(pk=account.pk).update(sync_status=status)
