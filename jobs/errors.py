@@ -172,12 +172,7 @@ def _check_wait(name: str, seconds: float | None) -> None:
 
 
 def _check_until(until: object) -> None:
-    """Refuse a value that is no time, or a time that the databases cannot store.
-
-    Raises:
-        TypeError: it is not a datetime.
-        ValueError: it has no time zone, or its year is out of range.
-    """
+    """Refuse a value that is no time, or a time that the databases cannot store."""
     if not isinstance(until, datetime):
         raise TypeError(f"Snooze(until=) takes an aware datetime, not {type(until).__name__}")
     if until.utcoffset() is None:

@@ -165,11 +165,7 @@ class SavedViewsAdmin(TenantAdmin):
         return TemplateResponse(request, "admin/jobs/saved_views.html", context, status=status)
 
     def _checked(self, request: HttpRequest, listing: str) -> dict[str, str]:
-        """Return the list's parameters, after the list has accepted them.
-
-        Raises:
-            ParameterRefused: the list does not accept them.
-        """
+        """Return the list's parameters, after the list has accepted them."""
         if len(listing) > MAX_LENGTH:
             raise ParameterRefused("list", f"A view has at most {MAX_LENGTH:,} characters.")
         asked = copy(request)

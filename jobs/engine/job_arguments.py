@@ -55,11 +55,7 @@ def user_id(declared: JobType, user: Any) -> Any:
 
 
 def _key_of_user(user: Any) -> Any:
-    """Return the user's key.
-
-    Raises:
-        ValidationError: no user can have this key.
-    """
+    """Return the user's key."""
     # The field would convert these to a whole number, which may be another user's id; so may be the
     # id of another model's row.
     if isinstance(user, bool | float | Decimal) or (isinstance(user, Model) and not is_user(user)):

@@ -231,9 +231,6 @@ def _resolve(
     """Store a locked dead letter's resolution and `columns`, and notify the subscribed endpoints.
 
     The object `letter` keeps its old values.
-
-    Raises:
-        WrongState: `obstacle` returns a reason.
     """
     if why_not := obstacle(letter):
         raise WrongState(f"dead letter {letter.pk} {why_not}")

@@ -177,11 +177,7 @@ def _require_lease(deleter: Deleter) -> None:
 
 
 def _get_inactive_user(user_id: str) -> AbstractBaseUser | None:
-    """Return the user, locked; None if the project deleted them already.
-
-    Raises:
-        Cancel: the user may sign in again.
-    """
+    """Return the user, locked; None if the project deleted them already."""
     users = get_user_model()._base_manager.select_for_update(no_key=True)
     user: AbstractBaseUser | None = users.filter(pk=user_id).first()
     if user is not None and user.is_active:

@@ -138,9 +138,6 @@ def _check(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, JobPayload]:
     """Return the whole edited payload of a job as JSON text and as its type's model.
 
     Envelope fields that it leaves out are the job's, with the version that the type has now.
-
-    Raises:
-        PayloadInvalid: the payload is refused, or holds the mask that hides a secret.
     """
     declared = registry.get(job.job_type)
     if isinstance(payload, Mapping):

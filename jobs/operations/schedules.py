@@ -215,11 +215,7 @@ def _columns(row: Schedule) -> dict[str, Any]:
 
 
 def _save(row: Schedule, *columns: str) -> None:
-    """Store the row, or these columns of it, in its firm's scope.
-
-    Raises:
-        ScheduleInvalid: the firm has another schedule of this name.
-    """
+    """Store the row, or these columns of it, in its firm's scope."""
     try:
         with transaction.atomic(), firm_scope(row.firm_id):
             row.save(update_fields=columns or None)
@@ -232,11 +228,7 @@ def _save(row: Schedule, *columns: str) -> None:
 
 
 def _check(row: Schedule) -> None:
-    """Check the schedule, and give its payload the form that is stored, with its version.
-
-    Raises:
-        ScheduleInvalid: the schedule could not run; `errors` lists the faults by field.
-    """
+    """Check the schedule, and give its payload the form that is stored, with its version."""
     if faults := schedule_faults(row):
         raise ScheduleInvalid(faults)
     # The version is stored so that a later one of the type can upgrade the payload, as with jobs.

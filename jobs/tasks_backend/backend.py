@@ -118,9 +118,6 @@ def _require_own_name(task: Task[..., Any]) -> None:
     """Check that the stored path leads to this task.
 
     This is checked on enqueue, because when `@task` runs the name is not bound to the task yet.
-
-    Raises:
-        InvalidTask: the path leads to something else.
     """
     with suppress(ImportError):
         found = import_string(task.module_path)

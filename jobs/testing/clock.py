@@ -43,11 +43,7 @@ def frozen_time(moment: datetime | str | None = None) -> Iterator[Clock]:
 
 
 def _read(moment: datetime | str) -> datetime:
-    """Return the time.
-
-    Raises:
-        ValueError: the time is not aware, or not ISO 8601.
-    """
+    """Return the time."""
     read: object = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     if not isinstance(read, datetime) or read.tzinfo is None:
         raise ValueError(f"the clock takes an aware time such as 2026-03-29T00:59Z, not {moment}")

@@ -31,11 +31,7 @@ MAX_TEXT: Final = 20_000
 
 
 def _said(text: str) -> str:
-    """Return the text fit for the database and for Gmail.
-
-    Raises:
-        ValueError: nothing is left of it.
-    """
+    """Return the text fit for the database and for Gmail."""
     if not (kept := clean_text(text, MAX_TEXT).strip()):
         raise ValueError("the text is empty")
     return kept

@@ -92,11 +92,7 @@ def perform_undo(
 
 
 def _own_undo(original: Action, job_id: UUID) -> Action:
-    """Return the undo that this job owns; a job that finds none stores one.
-
-    Raises:
-        NotUndoable: another job's undo counts, or the action cannot be undone.
-    """
+    """Return the undo that this job owns; a job that finds none stores one."""
     with firm_scope(original.firm_id):
         undo = undo_of(original)
         if undo is None:

@@ -107,11 +107,7 @@ def _ask(context: ToolCallContext, prompt: str) -> Reply:
 
 
 def _profile_now(profile: AgentProfile) -> AgentProfile:
-    """Return the profile as it is now. Must run in the firm's scope.
-
-    Raises:
-        AgentUnusable: the profile is deleted or switched off.
-    """
+    """Return the profile as it is now. Must run in the firm's scope."""
     found: AgentProfile | None = AgentProfile.objects.filter(pk=profile.pk, enabled=True).first()
     if found is None:
         raise AgentUnusable(NO_PROFILE.format(profile.name))

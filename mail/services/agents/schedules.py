@@ -187,11 +187,7 @@ def _set(schedule: AgentSchedule, settings: dict[str, Any], *, plans: bool) -> N
 
 
 def _pass_over(schedule: AgentSchedule) -> None:
-    """Leave out the dates that came while it was switched off: the next one is to come.
-
-    Raises:
-        AgentScheduleInvalid: its only date is past, or its dates cannot be computed.
-    """
+    """Leave out the dates that came while it was switched off: the next one is to come."""
     now = database_now()
     if schedule.due_at is None or schedule.due_at > now:
         return

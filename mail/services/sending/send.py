@@ -280,11 +280,7 @@ def _delete_left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> None:
 
 
 def _check_later(outbound: OutboundMessage) -> None:
-    """Leave the message to a person if it has been missing for some time.
-
-    Raises:
-        MailboxWaits: it may still be found.
-    """
+    """Leave the message to a person if it has been missing for some time."""
     with firm_scope(outbound.firm_id):
         OutboundMessage.objects.filter(pk=outbound.pk, missing_since=None).update(
             missing_since=Now()
