@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
 from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.registry.system_payload import SystemPayload
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.gmail import units
-from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
+from mail.job_handlers.base import (
+    GMAIL_BREAKER,
+    GMAIL_RETRY,
+    AccountPayload,
+    failing_at_last,
+    mailbox,
+    mailbox_key,
+)
 from mail.services.actions.actions import fail_action
 from mail.services.actions.lost_snoozes import wake_lost
 from mail.services.actions.perform import perform_action
@@ -54,20 +58,6 @@ def _lock_of(payload: AccountPayload, action_id: UUID) -> str:
         return lock_of_action(action_id)
 
 
-@contextmanager
-def _failing_at_last(ctx: JobContext, fail: Callable[[str], None]) -> Iterator[None]:
-    """Call `fail` with a text that quotes no mail if no further attempt will be made."""
-    try:
-        yield
-    except (Snooze, Cancel, LeaseLost):
-        raise
-    except Exception as error:
-        if isinstance(error, Fatal) or ctx.is_last_attempt:
-            # Errors that are not ours may quote mail.
-            fail(str(error) if isinstance(error, HandlerError) else type(error).__name__)
-        raise
-
-
 @job(
     "action.gmail",
     category=Category.ORCHESTRATION,
@@ -85,7 +75,7 @@ def action(payload: ActionPayload, ctx: JobContext) -> dict[str, Any]:
     def fail(error: str) -> None:
         fail_action(payload.tenant_id, payload.action_id, error)
 
-    with _failing_at_last(ctx, fail), mailbox(payload) as (account, gmail):
+    with failing_at_last(ctx, fail), mailbox(payload) as (account, gmail):
         return perform_action(account, gmail, payload.action_id, job_id=ctx.job_id)
 
 
@@ -105,7 +95,7 @@ def undo(payload: UndoPayload, ctx: JobContext) -> dict[str, Any]:
     def fail(error: str) -> None:
         fail_undo(payload.tenant_id, payload.original_action_id, ctx.job_id, error)
 
-    with _failing_at_last(ctx, fail), mailbox(payload) as (account, gmail):
+    with failing_at_last(ctx, fail), mailbox(payload) as (account, gmail):
         return perform_undo(account, gmail, payload.original_action_id, job_id=ctx.job_id)
 
 

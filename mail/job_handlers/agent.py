@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import Field
 
-from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
+from jobs.errors import Cancel
 from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
 from jobs.schedules.defaults import default_schedule
@@ -19,6 +20,7 @@ from mail.conf import agents_interval_seconds
 from mail.job_handlers.base import (
     GMAIL_RETRY,
     AccountPayload,
+    failing_at_last,
     mailbox_key,
     model_errors,
     usable_mailbox,
@@ -155,14 +157,7 @@ default_schedule("Enqueue scheduled agents", ENQUEUE_TYPE, every_seconds=agents_
 @contextmanager
 def _run_of(firm_id: int, account_id: UUID, ctx: JobContext) -> Iterator[MailAccount]:
     """Yield the mailbox; mark the job's run as failed if no further attempt will be made."""
-    try:
-        with usable_mailbox(firm_id, account_id) as (account, _), model_errors():
-            yield account
-    except (Snooze, Cancel, LeaseLost):
-        raise
-    except Exception as error:
-        if isinstance(error, Fatal) or ctx.is_last_attempt:
-            # Errors that are not ours may quote mail.
-            text = str(error) if isinstance(error, HandlerError) else type(error).__name__
-            fail_run(firm_id, ctx.job_id, text)
-        raise
+    fail = partial(fail_run, firm_id, ctx.job_id)
+    use = usable_mailbox(firm_id, account_id)
+    with failing_at_last(ctx, fail), use as (account, _), model_errors():
+        yield account

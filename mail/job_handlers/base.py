@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
 from jobs.breaker import Breaker
-from jobs.errors import Cancel, Fatal, Retryable, Snooze
+from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Retryable, Snooze
+from jobs.execution.context import JobContext
 from jobs.registry import JobPayload
 from jobs.retry import RetryPolicy
 from mail.errors import MailboxDisconnected, MailboxInactive, MailboxWaits, MailError, RowGone
@@ -135,3 +136,17 @@ def _kept_errors(account: MailAccount) -> Iterator[None]:
         if isinstance(error, _FINAL):
             raise Fatal(str(error)) from error
         raise Retryable(str(error), retry_after=error.retry_after) from error
+
+
+@contextmanager
+def failing_at_last(ctx: JobContext, fail: Callable[[str], None]) -> Iterator[None]:
+    """Call `fail` with a text that quotes no mail if no further attempt will be made."""
+    try:
+        yield
+    except (Snooze, Cancel, LeaseLost):
+        raise
+    except Exception as error:
+        if isinstance(error, Fatal) or ctx.is_last_attempt:
+            # Errors that are not ours may quote mail.
+            fail(str(error) if isinstance(error, HandlerError) else type(error).__name__)
+        raise

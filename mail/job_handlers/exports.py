@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from jobs.errors import Cancel, Fatal, LeaseLost, Snooze
+from jobs.errors import Cancel, Snooze
 from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
 from jobs.registry.system_payload import SystemPayload
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
+from mail.job_handlers.base import failing_at_last
 from mail.models import DataRequest, RequestKind, RequestStatus
 from mail.services.exports.erase import erase_step
 from mail.services.exports.requests import (
@@ -51,14 +52,9 @@ def _request(
     request = request_of_job(_lease(ctx), request_id, about_firm_id)
     if request is None:
         raise Cancel("This job has no such request, or the firm it is about is gone")
-    try:
+    found_id = request.pk
+    with failing_at_last(ctx, lambda _: fail_request(ctx.firm_id, found_id)):
         yield request
-    except (Snooze, Cancel, LeaseLost):
-        raise
-    except Exception as error:
-        if isinstance(error, Fatal) or ctx.is_last_attempt:
-            fail_request(ctx.firm_id, request.pk)
-        raise
 
 
 def _lease(ctx: JobContext) -> JobLease:

@@ -6,18 +6,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from pydantic import Field
 
-from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
 from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import labels_sync_interval_seconds
-from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
+from mail.job_handlers.base import (
+    GMAIL_BREAKER,
+    GMAIL_RETRY,
+    AccountPayload,
+    failing_at_last,
+    mailbox,
+    mailbox_key,
+)
 from mail.services.deciding.label_page import fail_actions, label_page
 from mail.services.mailboxes.modes import follow_pause_label
 from mail.services.mailboxes.schedule_targets import MAILBOXES
@@ -69,14 +76,6 @@ class LabelPagePayload(AccountPayload):
 )
 def label_many(payload: LabelPagePayload, ctx: JobContext) -> dict[str, Any]:
     """Execute the actions; what is not done is failed once no further attempt will be made."""
-    try:
-        with mailbox(payload) as (account, gmail):
-            return label_page(account, gmail, payload.action_ids, job_id=ctx.job_id)
-    except (Snooze, Cancel, LeaseLost):
-        raise
-    except Exception as error:
-        if isinstance(error, Fatal) or ctx.is_last_attempt:
-            # Errors that are not ours may quote mail.
-            text = str(error) if isinstance(error, HandlerError) else type(error).__name__
-            fail_actions(payload.tenant_id, payload.action_ids, ctx.job_id, text)
-        raise
+    fail = partial(fail_actions, payload.tenant_id, payload.action_ids, ctx.job_id)
+    with failing_at_last(ctx, fail), mailbox(payload) as (account, gmail):
+        return label_page(account, gmail, payload.action_ids, job_id=ctx.job_id)
