@@ -28,7 +28,7 @@ from mail.models import (
     Rule,
 )
 from mail.rules.safety import SafetyMode, check_safety
-from mail.services.actions.label_changes import UNSTORED, LabelChange, undo_hint
+from mail.services.actions.label_changes import UNSTORED, LabelChange, MessageState, undo_hint
 from mail.services.actions.since_asked import hint_at_start, hint_when_asked, woken
 from mail.services.actions.types import ACTIONS, DeleteParameters, check_parameters
 from mail.services.approvals.approvals import ask_approval
@@ -144,20 +144,15 @@ def require_order(action: Action) -> None:
 
 
 def start_action(
-    action: Action,
-    *,
-    job_id: UUID | None,
-    labels: list[str],
-    possible: LabelChange,
-    history_id: int | None,
+    action: Action, state: MessageState, possible: LabelChange, *, job_id: UUID | None
 ) -> Refusal | None:
     """Mark the action executing for this job; return the reason if it may not be executed.
 
-    `labels` are the message's now, `possible` is what the action may change. Labels that an earlier
+    `state` is the message's now, `possible` is what the action may change. Labels that an earlier
     attempt may have changed are kept as they were before that attempt. If `job_id` is None, the
     action keeps the job it has.
     """
-    _keep_pre_image(action, labels, possible, history_id)
+    _keep_pre_image(action, state, possible)
     values: dict[str, Any] = {"pre_image": action.pre_image, "undo_hint": action.undo_hint}
     if job_id is not None:
         values["job_id"] = job_id
@@ -171,14 +166,12 @@ def start_action(
     return None
 
 
-def _keep_pre_image(
-    action: Action, labels: list[str], possible: LabelChange, history_id: int | None
-) -> None:
+def _keep_pre_image(action: Action, state: MessageState, possible: LabelChange) -> None:
     if action.pre_image is None:
-        action.pre_image = {"labels": sorted(labels)}
-        action.undo_hint = hint_at_start(action, history_id)
+        action.pre_image = {"labels": sorted(state.labels)}
+        action.undo_hint = hint_at_start(action, state.history_id)
         return
-    now, before = set(labels), set(action.pre_image["labels"])
+    now, before = set(state.labels), set(action.pre_image["labels"])
     in_place = possible.labels - possible.needed(now).labels
     kept = {label for label in in_place if (label in before) != (label in now)}
     action.pre_image = {"labels": sorted((now - kept) | (kept & before))}

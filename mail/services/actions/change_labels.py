@@ -21,14 +21,13 @@ from mail.services.actions.actions import (
     start_action,
 )
 from mail.services.actions.gmail_state import (
-    MessageState,
     attempt,
     labels_of,
     left_to_do,
     read_state,
     state_of,
 )
-from mail.services.actions.label_changes import LabelChange, change_of
+from mail.services.actions.label_changes import LabelChange, MessageState, change_of
 from mail.services.actions.types import LABEL_CHANGES, LabelParameters, check_parameters
 from mail.services.syncing.labels import ensure_label, find_label, refresh_labels
 from mail.services.syncing.mirror import cursor_of
@@ -197,13 +196,7 @@ def _left(gmail: GmailClient, steps: list[Step], states: States) -> list[Step]:
 
 def _start(step: Step, states: States, job_id: UUID | None) -> Refusal | None:
     state = states[step.gmail_message_id]
-    return start_action(
-        step.action,
-        job_id=job_id,
-        labels=state.labels,
-        possible=step.change,
-        history_id=state.history_id,
-    )
+    return start_action(step.action, state, step.change, job_id=job_id)
 
 
 def _write(gmail: GmailClient, steps: list[Step], states: States) -> dict[str, list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from uuid import UUID
 
 from mail.gmail.answers import Message, MessageReference
@@ -12,7 +11,7 @@ from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailError, GmailHistoryExpired, GmailUnavailable
 from mail.models import Action, ActionLink, ActionStatus, MailAccount, Relation
 from mail.services.actions.actions import forget_attempt
-from mail.services.actions.label_changes import LabelChange, changed_labels
+from mail.services.actions.label_changes import LabelChange, MessageState, changed_labels
 from mail.services.actions.since_asked import ASKED_AT, SeenChanges, own_changes_since
 from mail.services.syncing.mirror import cursor_of
 from tenants.scope import firm_scope
@@ -23,20 +22,6 @@ INBOX = frozenset({"INBOX"})
 TRASH = frozenset({"TRASH"})
 # A message that somebody moved there is neither snoozed nor brought back to the inbox.
 ELSEWHERE = TRASH | {"SPAM"}
-
-
-@dataclass(frozen=True)
-class MessageState:
-    """A message's labels, and the history id after which Gmail lists every later change of them.
-
-    `cursor` is the account's history cursor at that time. `changed_at` is the id of the last record
-    about the message, None if Gmail was not asked.
-    """
-
-    labels: list[str]
-    history_id: int | None
-    cursor: int | None
-    changed_at: int | None = None
 
 
 def read_state(account: MailAccount, gmail: GmailClient, gmail_message_id: str) -> MessageState:

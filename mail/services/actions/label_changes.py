@@ -21,6 +21,20 @@ UNSTORED = "unstored"
 
 
 @dataclass(frozen=True)
+class MessageState:
+    """A message's labels, and the history id after which Gmail lists every later change of them.
+
+    `cursor` is the account's history cursor at that time. `changed_at` is the id of the last record
+    about the message, None if Gmail was not asked.
+    """
+
+    labels: list[str]
+    history_id: int | None
+    cursor: int | None
+    changed_at: int | None = None
+
+
+@dataclass(frozen=True)
 class LabelChange:
     """Label ids to add to a message and to remove from it."""
 

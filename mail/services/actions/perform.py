@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -18,13 +19,12 @@ from mail.services.actions.actions import (
 )
 from mail.services.actions.change_labels import perform_label_changes
 from mail.services.actions.gmail_state import (
-    MessageState,
     attempt,
     labels_of,
     left_to_do,
     read_state,
 )
-from mail.services.actions.label_changes import change_of
+from mail.services.actions.label_changes import MessageState, change_of
 from mail.services.actions.snooze import perform_snooze
 from mail.services.actions.types import (
     LABEL_CHANGES,
@@ -127,13 +127,7 @@ def _move(
     left = left_to_do(gmail, action, state, possible)
     if "TRASH" not in left.labels:
         possible = left
-    refusal = start_action(
-        action,
-        job_id=job_id,
-        labels=state.labels,
-        possible=possible,
-        history_id=state.history_id,
-    )
+    refusal = start_action(action, state, possible, job_id=job_id)
     if refusal is not None:
         return {"skipped": True, "reason": refusal.reason}
     after = state.labels
@@ -158,9 +152,8 @@ def _delete_for_good(
             raise
         # An earlier attempt deleted the message, but Gmail's answer was lost.
         state = MessageState([], None, None)
-    refusal = start_action(
-        action, job_id=job_id, labels=state.labels, possible=possible, history_id=None
-    )
+    # Without the history id, as there is no way back that would need it.
+    refusal = start_action(action, replace(state, history_id=None), possible, job_id=job_id)
     if refusal is not None:
         return {"skipped": True, "reason": refusal.reason}
     if state.history_id is not None:

@@ -29,13 +29,12 @@ from mail.services.actions.actions import (
 from mail.services.actions.gmail_state import (
     INBOX,
     TRASH,
-    MessageState,
     attempt,
     changed_by_others,
     labels_of,
     read_state,
 )
-from mail.services.actions.label_changes import LabelChange, changed_labels
+from mail.services.actions.label_changes import LabelChange, MessageState, changed_labels
 from mail.services.actions.undo import complete_undo, open_undo, undo_of, why_not_undoable
 from mail.services.mailboxes.modes import require_unpaused
 from tenants.scope import firm_scope
@@ -64,13 +63,7 @@ def perform_undo(
     try:
         state = read_state(account, gmail, original.message.gmail_message_id)
         possible, change = _standing(gmail, original, undo, state)
-        refusal = start_action(
-            undo,
-            job_id=job_id,
-            labels=state.labels,
-            possible=possible,
-            history_id=state.history_id,
-        )
+        refusal = start_action(undo, state, possible, job_id=job_id)
         if refusal is not None:
             raise NotUndoable(refusal.reason)
         with attempt(undo):

@@ -37,13 +37,12 @@ from mail.services.actions.actions import (
 )
 from mail.services.actions.gmail_state import (
     ELSEWHERE,
-    MessageState,
     attempt,
     labels_of,
     left_to_do,
     read_state,
 )
-from mail.services.actions.label_changes import LabelChange, change_of
+from mail.services.actions.label_changes import LabelChange, MessageState, change_of
 from mail.services.actions.types import SnoozeParameters, snooze_until
 from mail.services.queueing import thread_lock
 from mail.services.syncing.labels import ensure_label, refresh_labels
@@ -96,13 +95,7 @@ def _leave(
     account: MailAccount, action: Action, state: MessageState, why: str, *, job_id: UUID
 ) -> dict[str, Any]:
     """Complete the action without a change."""
-    refusal = start_action(
-        action,
-        job_id=job_id,
-        labels=state.labels,
-        possible=LabelChange(),
-        history_id=state.history_id,
-    )
+    refusal = start_action(action, state, LabelChange(), job_id=job_id)
     if refusal is not None:
         return {"skipped": True, "reason": refusal.reason}
     with firm_scope(account.firm_id):
@@ -155,13 +148,7 @@ def _hide(
 def _start(action: Action, hidden: Hidden, possible: LabelChange, job_id: UUID) -> UUID | Refusal:
     """Mark the action executing and store the job that brings the message back; return its id."""
     with firm_scope(action.firm_id):
-        refusal = start_action(
-            action,
-            job_id=job_id,
-            labels=hidden.state.labels,
-            possible=possible,
-            history_id=hidden.state.history_id,
-        )
+        refusal = start_action(action, hidden.state, possible, job_id=job_id)
         if refusal is not None:
             return refusal
         # `SNOOZE_LABEL` may name another label by the time this one has to be removed.
