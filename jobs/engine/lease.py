@@ -1,4 +1,4 @@
-"""A worker's own row: its lease, its heartbeat, and the handlers it has started."""
+"""A worker's own row: its lease, its heartbeat, the handlers it has started; and a job's lease."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from jobs.engine.claim import Claim
 from jobs.engine.current_job import Signals
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, reading, run, run_alone
+from jobs.errors import LeaseLost
+from jobs.models import JobQueue
 from jobs.models.base import pack_ids
 
 # How many heartbeats a worker sends in the time of one lease.
@@ -32,6 +34,31 @@ class WorkerInfo:
     categories: Sequence[str]
     job_types: Sequence[str]
     concurrency: int
+
+
+@dataclass(frozen=True)
+class JobLease:
+    """What an attempt holds of its job: transactions of its own check the lease token."""
+
+    job_id: UUID
+    firm_id: int
+    lease_token: int
+
+    def is_held(self) -> bool:
+        """Lock the job's row, whose firm must be in scope; say whether it is still the attempt's."""
+        held = JobQueue.objects.filter(
+            pk=self.job_id, firm_id=self.firm_id, lease_token=self.lease_token
+        )
+        return bool(held.select_for_update(no_key=True).exists())
+
+    def require(self) -> None:
+        """Check the lease token, as `is_held` does.
+
+        Raises:
+            LeaseLost: the job is no longer this attempt's.
+        """
+        if not self.is_held():
+            raise LeaseLost(f"job {self.job_id} is no longer this attempt's")
 
 
 def register(worker: WorkerInfo) -> bool:

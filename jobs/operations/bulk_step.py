@@ -10,8 +10,8 @@ from django.db.models import QuerySet
 
 from interfaces.correlation import correlation
 from jobs.engine.clock import database_now
+from jobs.engine.lease import JobLease
 from jobs.engine.transactions import in_transaction
-from jobs.errors import LeaseLost
 from jobs.models import BulkMember, BulkRun, JobQueue
 from jobs.models.base import FIRST_ID
 from jobs.operations.bulk import end_run
@@ -62,9 +62,7 @@ def _step(run_id: UUID, firm: Firm, job_id: UUID, lease_token: int) -> Step:
         run = mine.select_for_update(no_key=True).first()
         if run is None or run.state != BulkState.RUNNING:
             return Step(run)
-        held = JobQueue.objects.filter(pk=job_id, firm_id=firm.pk, lease_token=lease_token)
-        if not held.select_for_update(no_key=True).exists():
-            raise LeaseLost(f"job {job_id} is no longer this attempt's")
+        JobLease(job_id, firm.pk, lease_token).require()
         user = run.started_by
         account = "" if user else run.started_by_name.removeprefix(f"{run.door}:")
         with correlation(run.correlation_id):

@@ -24,9 +24,9 @@ from jobs.engine.delete_owned import (
     stop_jobs_of_firm,
 )
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS
+from jobs.engine.lease import JobLease
 from jobs.engine.transactions import in_transaction
 from jobs.errors import Cancel, Fatal, LeaseLost
-from jobs.models import JobQueue
 from jobs.models.base import FIRST_ID
 from tenants.audit import SERVICE, record_operation
 from tenants.models import Firm
@@ -35,15 +35,6 @@ from tenants.scope import all_firms
 
 # Between chunks, so that others can write: on SQLite nobody else can during a chunk.
 PAUSE_SECONDS = 0.01
-
-
-@dataclass(frozen=True)
-class Deleter:
-    """The job that deletes: every chunk checks its lease token."""
-
-    job_id: UUID
-    firm_id: int
-    lease_token: int
 
 
 @dataclass(frozen=True)
@@ -59,8 +50,8 @@ class Step:
     after: UUID | None = None
 
 
-def deleter_of(firm: Firm, job_id: UUID, lease_token: int) -> Deleter:
-    """Return the deleter that a job of this firm is.
+def deleter_of(firm: Firm, job_id: UUID, lease_token: int) -> JobLease:
+    """Return the lease of a job of this firm: every chunk of the deletion checks it.
 
     Raises:
         Fatal: the firm is not the system firm. Its developers may enqueue any type, and a deletion
@@ -68,10 +59,10 @@ def deleter_of(firm: Firm, job_id: UUID, lease_token: int) -> Deleter:
     """
     if not firm.is_system:
         raise Fatal("only a job of the system firm may delete a firm or a user")
-    return Deleter(job_id, firm.pk, lease_token)
+    return JobLease(job_id, firm.pk, lease_token)
 
 
-def firm_step(firm_id: int, deleter: Deleter) -> Step:
+def firm_step(firm_id: int, deleter: JobLease) -> Step:
     """Delete a chunk of what the firm owns, in a transaction of its own.
 
     Raises:
@@ -106,7 +97,7 @@ def firm_step(firm_id: int, deleter: Deleter) -> Step:
     return in_transaction(step, lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS)
 
 
-def user_step(user_id: str, after: UUID, deleter: Deleter) -> Step:
+def user_step(user_id: str, after: UUID, deleter: JobLease) -> Step:
     """Delete the user's jobs among the next ones after this id, and ask those in flight to end.
 
     Raises:
@@ -126,7 +117,7 @@ def user_step(user_id: str, after: UUID, deleter: Deleter) -> Step:
     return in_transaction(step, lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS)
 
 
-def delete_jobs(user_id: str, deleter: Deleter, between: Callable[[], None]) -> bool:
+def delete_jobs(user_id: str, deleter: JobLease, between: Callable[[], None]) -> bool:
     """Delete the user's jobs in one pass over all jobs; return whether some are left.
 
     Those are in flight, or another transaction has locked them.
@@ -147,7 +138,7 @@ def delete_jobs(user_id: str, deleter: Deleter, between: Callable[[], None]) -> 
     return waits
 
 
-def end_user(user_id: str, deleter: Deleter) -> None:
+def end_user(user_id: str, deleter: JobLease) -> None:
     """Delete the user, whose jobs are gone, with memberships, keys and grants.
 
     Raises:
@@ -166,11 +157,8 @@ def end_user(user_id: str, deleter: Deleter) -> None:
     in_transaction(end, lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS)
 
 
-def _require_lease(deleter: Deleter) -> None:
-    held = JobQueue.objects.filter(
-        pk=deleter.job_id, firm_id=deleter.firm_id, lease_token=deleter.lease_token
-    )
-    if not held.select_for_update(no_key=True).exists():
+def _require_lease(deleter: JobLease) -> None:
+    if not deleter.is_held():
         raise LeaseLost(
             f"job {deleter.job_id} no longer belongs to this attempt: nothing was deleted"
         )
@@ -185,7 +173,7 @@ def _get_inactive_user(user_id: str) -> AbstractBaseUser | None:
     return user
 
 
-def _record_end(noun: str, key: Any, deleter: Deleter) -> None:
+def _record_end(noun: str, key: Any, deleter: JobLease) -> None:
     record_operation(
         SERVICE,
         f"{noun}.deleted",

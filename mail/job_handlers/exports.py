@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
+from jobs.engine.lease import JobLease
 from jobs.errors import Cancel, Snooze
 from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
@@ -24,7 +25,7 @@ from mail.services.exports.requests import (
     fail_stranded,
     request_of_job,
 )
-from mail.services.exports.write import JobLease, export_step
+from mail.services.exports.write import export_step
 
 # Many attempts are cheap, because each goes on after the steps that are done.
 RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=1, max_delay_seconds=300)

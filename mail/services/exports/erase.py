@@ -19,6 +19,7 @@ from django.db.models import SET_NULL, Q, QuerySet
 from django.utils import timezone
 
 from jobs.engine.delete_owned import delete_jobs
+from jobs.engine.lease import JobLease
 from jobs.engine.transactions import in_transaction
 from jobs.errors import Fatal
 from jobs.errors import WrongState as JobIsOver
@@ -40,7 +41,6 @@ from mail.services.actions.lost_snoozes import lose_snoozes
 from mail.services.documents.documents import drop_contents, forget
 from mail.services.documents.search import drop_erased_words
 from mail.services.exports.subjects import mentioning, pattern_of, text_columns
-from mail.services.exports.write import JobLease
 from mail.services.operation import audit
 from mail.services.timelines.threads import refresh_threads
 from tenants.audit import SERVICE

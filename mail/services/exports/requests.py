@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from jobs.engine.lease import JobLease
 from jobs.errors import Snooze
 from jobs.models import JobQueue
 from jobs.queue import enqueue
@@ -26,7 +27,7 @@ from mail.models import (
 )
 from mail.services.exports.subjects import checked_address, pattern_of
 from mail.services.exports.suppression import suppress
-from mail.services.exports.write import LIFETIME, JobLease, zip_pieces
+from mail.services.exports.write import LIFETIME, zip_pieces
 from mail.services.operation import audit
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.encryption import encrypt_field

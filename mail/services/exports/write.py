@@ -17,8 +17,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from jobs.errors import LeaseLost
-from jobs.models import JobQueue
+from jobs.engine.lease import JobLease
 from mail.errors import WrongState
 from mail.models import DataRequest, ExportPart, MailAccount, Message, RequestKind, RequestStatus
 from mail.services.exports.eml import eml_name, eml_of
@@ -44,27 +43,6 @@ ROWS_AT_ONCE = 50
 LIFETIME = timedelta(days=7)
 # The stages after the tables.
 MAIL, END = "mail", "end"
-
-
-@dataclass(frozen=True)
-class JobLease:
-    """The attempt that writes: each of its transactions checks its lease token."""
-
-    job_id: UUID
-    firm_id: int
-    lease_token: int
-
-    def require(self) -> None:
-        """Check the lease token, in a transaction with the job's firm in scope.
-
-        Raises:
-            LeaseLost: the job is no longer this attempt's.
-        """
-        own = JobQueue.objects.filter(
-            pk=self.job_id, firm_id=self.firm_id, lease_token=self.lease_token
-        )
-        if not own.select_for_update(no_key=True).exists():
-            raise LeaseLost(f"job {self.job_id} is no longer this attempt's")
 
 
 def export_step(request_id: UUID, lease: JobLease) -> DataRequest | None:

@@ -14,6 +14,7 @@ from django.db import connection, transaction
 
 from jobs.engine import counters, owner
 from jobs.engine.counters import Counted, count
+from jobs.engine.lease import JobLease
 from jobs.engine.rollups import Measured, Rollups
 from jobs.engine.transactions import in_transaction
 from jobs.errors import (
@@ -29,7 +30,7 @@ from jobs.models import Batch, DeadLetterQueue, FanIn, JobQueue
 from jobs.models.base import FIRST_ID
 from jobs.operations import deletion_steps
 from jobs.operations.deletion import delete_firm, delete_user
-from jobs.operations.deletion_steps import Deleter, Step
+from jobs.operations.deletion_steps import Step
 from jobs.operations.edit import edit
 from jobs.operations.enqueue import enqueue as enqueue_by_hand
 from jobs.operations.enqueue import enqueue_chain as chain_by_hand
@@ -130,7 +131,7 @@ def test_counters_that_a_worker_folds_meanwhile_go_too(
     job = delete_firm(firm, "the contract ended")
     held = take_one()
     assert held.job_id == job.pk
-    deleter = Deleter(held.job_id, held.firm_id, held.lease_token)
+    deleter = JobLease(held.job_id, held.firm_id, held.lease_token)
 
     def step() -> Step:
         with closing(connection):
@@ -154,7 +155,7 @@ def test_counters_that_a_worker_folds_meanwhile_go_too(
 def test_a_deletion_that_had_done_all_before_its_attempt_was_lost_is_over(firm: Firm) -> None:
     delete_firm(firm, "closed")
     held = take_one()
-    deleter = Deleter(held.job_id, held.firm_id, held.lease_token)
+    deleter = JobLease(held.job_id, held.firm_id, held.lease_token)
     while not deletion_steps.firm_step(firm.pk, deleter).is_over:
         pass
     assert deletion_steps.firm_step(firm.pk, deleter) == Step(is_over=True)
@@ -255,7 +256,7 @@ def test_a_user_who_may_sign_in_again_keeps_what_they_have(firm: Firm) -> None:
     again = delete_user(user, "test")
     users.update(is_active=True)
     with pytest.raises(Cancel):
-        deletion_steps.end_user(str(user.pk), Deleter(again.pk, again.firm_id, again.lease_token))
+        deletion_steps.end_user(str(user.pk), JobLease(again.pk, again.firm_id, again.lease_token))
     with all_firms("test"):
         assert JobQueue.objects.filter(pk=kept.pk).exists()
     assert users.exists()
@@ -264,7 +265,7 @@ def test_a_user_who_may_sign_in_again_keeps_what_they_have(firm: Firm) -> None:
 def test_a_worker_that_lost_its_lease_deletes_nothing(firm: Firm) -> None:
     JobQueueFactory(firm=firm, status="completed")
     job = delete_firm(firm, "test")
-    stale = Deleter(job.pk, job.firm_id, 12345)
+    stale = JobLease(job.pk, job.firm_id, 12345)
     before = rows_of(firm.pk)
     for step in (
         lambda: deletion_steps.firm_step(firm.pk, stale),

@@ -11,6 +11,7 @@ import pytest
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
+from jobs.engine.lease import JobLease
 from jobs.errors import LeaseLost, Retryable
 from jobs.models import JobQueue
 from jobs.queue import cancel, enqueue
@@ -34,7 +35,6 @@ from mail.services.exports import erase, subjects
 from mail.services.exports.erase import Step, erase_step
 from mail.services.exports.requests import request_data
 from mail.services.exports.subjects import checked_address, pattern_of
-from mail.services.exports.write import JobLease
 from mail.services.mailboxes import erase_mail as erase_mail_module
 from mail.services.mailboxes.connect_account import disconnect_account
 from mail.services.mailboxes.erase_mail import erase_mail

@@ -17,6 +17,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from interfaces.commands import NotFound, Refused
+from jobs.engine.lease import JobLease
 from jobs.errors import LeaseLost, Retryable
 from jobs.errors import WrongState as JobInWrongState
 from jobs.models import JobQueue, Schedule, ScheduleRun
@@ -46,7 +47,7 @@ from mail.services.exports.tables import (
     row_as_json,
     row_from_json,
 )
-from mail.services.exports.write import JobLease, export_step
+from mail.services.exports.write import export_step
 from mail.services.reminders.preferences import change_preference
 from tenants.audit import SERVICE
 from tenants.encryption import EncryptedTextField

@@ -17,6 +17,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from jobs.engine.lease import JobLease
 from jobs.errors import Fatal, Retryable
 from jobs.queue import cancel, enqueue, retry
 from jobs.states import Status
@@ -27,7 +28,7 @@ from mail.models import DataRequest, RequestKind, RequestStatus
 from mail.services.exports import write
 from mail.services.exports.erase import _drop_exports
 from mail.services.exports.requests import expire_exports, stream_zip
-from mail.services.exports.write import END, JobLease, export_step
+from mail.services.exports.write import END, export_step
 from tenants.audit import SERVICE
 from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms, firm_scope
