@@ -11,20 +11,17 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
-from jobs.engine import dialects
 from jobs.engine.clock import database_now
-from jobs.engine.counters import Counted, count
-from jobs.engine.end_attempts import end_pending
+from jobs.engine.counters import count
 from jobs.engine.insert import dispatch_after_commit
 from jobs.engine.requeue import Restart, Restarted, restart, restart_many
-from jobs.engine.transactions import fetch
 from jobs.errors import KeyHeld
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue, JobQueue
-from jobs.operations.dead_letters import EVENTS, kept_note
+from jobs.operations.dead_letters import EVENTS, give_up, kept_note
+from jobs.operations.jobs import cancel_pending
 from jobs.operations.notifications.events import publish
 from jobs.operations.operation import restarts_counted
 from jobs.states import (
-    CANCELED_MESSAGE,
     IN_FLIGHT,
     OPEN_RESOLUTIONS,
     RETRYABLE,
@@ -73,15 +70,7 @@ def _discard(run: BulkRun, members: Sequence[BulkMember], actor: Actor) -> Outco
     mine = jobs.keys() | gone.keys()
     letters = {pk: letter for pk, letter in letters.items() if letter.original_job_id in mine}
     _resolve(run, letters.values(), Resolution.DISCARDED, actor)
-    dialect = dialects.current()
-    ids, params = dialects.ids_sql(letter.original_job_id for letter in letters.values())
-    discarded = fetch(
-        f"UPDATE jobs_jobqueue SET status = 'failed', updated_at = {dialect.now_sql()}"
-        f" WHERE job_id IN (SELECT r.id FROM {ids}) AND status = 'dlq'"
-        " RETURNING firm_id, category",
-        params,
-    )
-    count(Counted(firm_id, category, "discarded") for firm_id, category in discarded)
+    give_up(letter.original_job_id for letter in letters.values())
     changes = [
         _change(run, letter, {"resolution": letter.resolution}, {"resolution": "discarded"})
         for letter in letters.values()
@@ -119,14 +108,7 @@ def _cancel(run: BulkRun, members: Sequence[BulkMember], actor: Actor) -> Outcom
     pending = [job.pk for job in jobs.values() if job.status == Status.PENDING]
     running = [job.pk for job in jobs.values() if job.status != Status.PENDING]
     if pending:
-        ids, params = dialects.ids_sql(pending)
-        end_pending(
-            Status.CANCELED,
-            CANCELED_MESSAGE,
-            f"job_id IN (SELECT r.id FROM {ids})",
-            params,
-            also=f", cancel_requested_at = {dialects.current().now_sql()}",
-        )
+        cancel_pending(pending)
     now = database_now()
     asked = JobQueue.objects.filter(pk__in=running, cancel_requested_at__isnull=True)
     asked.update(cancel_requested_at=now, updated_at=now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +14,6 @@ from interfaces.redaction import hide_secrets
 from jobs.engine import dialects
 from jobs.engine.clock import database_now
 from jobs.engine.counters import Counted, count
-from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue
 from jobs.engine.insert import dispatch_after_commit
 from jobs.engine.job_arguments import number_faults
@@ -95,13 +94,7 @@ def discard(dead_letter: DeadLetterQueue | UUID | str, reason: str, *, by: By = 
     require_reason(reason)
     letter = _get_for_update(dead_letter)
     _resolve(letter, Resolution.DISCARDED, by, reason)
-    dialect = dialects.current()
-    discarded = fetch(
-        f"UPDATE jobs_jobqueue SET status = 'failed', updated_at = {dialect.now_sql()}"
-        " WHERE job_id = %s AND status = 'dlq' RETURNING firm_id, category",
-        [dialect.value(Column.UUID, letter.original_job_id)],
-    )
-    count(Counted(firm_id, category, "discarded") for firm_id, category in discarded)
+    give_up([letter.original_job_id])
     before, after = {"resolution": letter.resolution}, {"resolution": "discarded"}
     audit("dead_letter.discard", letter, by, reason, before=before, after=after)
 
@@ -209,6 +202,18 @@ def requeue(job: JobQueue, change: Restart) -> Restarted:
     count(restarts_counted([job]))
     dispatch_after_commit({(requeued.category, requeued.firm_id, requeued.lock_key)})
     return requeued
+
+
+def give_up(job_ids: Iterable[UUID]) -> None:
+    """Make the dead-lettered ones of these jobs failed, and count them as discarded."""
+    ids, params = dialects.ids_sql(job_ids)
+    discarded = fetch(
+        f"UPDATE jobs_jobqueue SET status = 'failed', updated_at = {dialects.current().now_sql()}"
+        f" WHERE job_id IN (SELECT r.id FROM {ids}) AND status = 'dlq'"
+        " RETURNING firm_id, category",
+        params,
+    )
+    count(Counted(firm_id, category, "discarded") for firm_id, category in discarded)
 
 
 def kept_note(note: str) -> Case:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from jobs.engine import dialects
 from jobs.engine.clock import database_now
-from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
 from jobs.engine.job_wait import read_job
 from jobs.engine.requeue import Restart
@@ -69,7 +69,7 @@ def cancel(job: JobGiven, *, by: By = None, reason: str = "") -> JobQueue:
     """
     row = get_for_update(JobQueue, job)
     before = {"status": row.status}
-    if _cancel_pending(row.pk):
+    if cancel_pending([row.pk]):
         audit("job.cancel", row, by, reason, before=before, after={"status": "canceled"})
     elif row.status not in IN_FLIGHT:
         raise WrongState(f"job {row.pk} is over: it is {row.status}")
@@ -81,13 +81,13 @@ def cancel(job: JobGiven, *, by: By = None, reason: str = "") -> JobQueue:
     return read_job(row.pk)
 
 
-def _cancel_pending(job_id: UUID) -> bool:
-    dialect = dialects.current()
-    ended = end_pending(
+def cancel_pending(job_ids: Iterable[UUID]) -> int:
+    """Cancel those of these jobs that are pending; return how many."""
+    ids, params = dialects.ids_sql(job_ids)
+    return end_pending(
         Status.CANCELED,
         CANCELED_MESSAGE,
-        "job_id = %s",
-        [dialect.value(Column.UUID, job_id)],
-        also=f", cancel_requested_at = {dialect.now_sql()}",
+        f"job_id IN (SELECT r.id FROM {ids})",
+        params,
+        also=f", cancel_requested_at = {dialects.current().now_sql()}",
     )
-    return ended == 1
