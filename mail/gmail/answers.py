@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from collections.abc import Callable, Iterator
+from typing import Literal, NotRequired, TypedDict, TypeVar
 
 MessageFormat = Literal["full", "metadata", "minimal", "raw"]
 
@@ -156,3 +157,17 @@ class DraftPage(TypedDict):
 
     drafts: NotRequired[list[Draft]]
     nextPageToken: NotRequired[str]
+
+
+PageT = TypeVar("PageT", MessagePage, HistoryPage, DraftPage)
+
+
+def pages(fetch: Callable[[str | None], PageT]) -> Iterator[PageT]:
+    """Yield the pages of a list; `fetch` gets a page's token, None for the first."""
+    token: str | None = None
+    while True:
+        page = fetch(token)
+        yield page
+        token = page.get("nextPageToken")
+        if not token:
+            return

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from jobs.models import JobQueue
 from jobs.states import IN_FLIGHT
 from mail.conf import snooze_label
+from mail.gmail.answers import pages
 from mail.gmail.client import GmailClient
 from mail.models import (
     UNFINISHED,
@@ -95,14 +97,8 @@ def _record_woken(account: MailAccount, gmail_message_ids: Collection[str]) -> N
 
 def _labelled(gmail: GmailClient, label_id: str) -> list[str]:
     """Return all messages with the label, before any is changed: a change shifts the pages."""
-    found: list[str] = []
-    page_token: str | None = None
-    while True:
-        page = gmail.list_messages("", page_token, PAGE, label_id=label_id)
-        found += [message["id"] for message in page.get("messages", [])]
-        page_token = page.get("nextPageToken")
-        if not page_token:
-            return found
+    read = partial(gmail.list_messages, "", max_results=PAGE, label_id=label_id)
+    return [message["id"] for page in pages(read) for message in page.get("messages", [])]
 
 
 def _asleep(account: MailAccount, gmail_message_ids: Collection[str]) -> set[str]:

@@ -17,6 +17,7 @@ from typing import Final
 import nh3
 
 from mail.gmail.answers import Message as GmailMessage
+from mail.gmail.answers import pages
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailError, GmailNotFound
 from mail.gmail.mime import OutgoingMail, in_ascii
@@ -166,16 +167,12 @@ def read_draft(gmail: GmailClient, draft_id: str) -> GmailDraft | None:
 def thread_drafts(gmail: GmailClient, gmail_thread_id: str) -> list[GmailDraft]:
     """Return the drafts of a thread, the newest first."""
     found: list[GmailDraft] = []
-    page_token: str | None = None
-    while True:
-        page = gmail.list_drafts(page_token)
+    for page in pages(gmail.list_drafts):
         for one in page.get("drafts", []):
             if one["message"].get("threadId") == gmail_thread_id:
                 draft = read_draft(gmail, one["id"])
                 found += [] if draft is None else [draft]
-        page_token = page.get("nextPageToken")
-        if not page_token:
-            return found
+    return found
 
 
 def drafts_outside(account: MailAccount, gmail: GmailClient, rfc822_id: str) -> list[GmailDraft]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 
-from mail.gmail.answers import HistoryPage, MessageReference
+from mail.gmail.answers import MessageReference, pages
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailHistoryExpired, GmailNotFound
 from mail.gmail.mime import NAMELESS, OUTBOUND_HEADER
@@ -107,15 +109,10 @@ def _draft_ids(gmail: GmailClient, outbound: OutboundMessage) -> set[str]:
     found = {draft["id"] for draft in gmail.find_drafts(rfc822_query(outbound))}
     # The search may not find them yet, so the history is read, too.
     message_ids = {message["id"] for message in _in_history(gmail, outbound, DRAFT)}
-    page_token: str | None = None
-    while message_ids:
-        page = gmail.list_drafts(page_token)
-        for draft in page.get("drafts", []):
-            if draft["message"]["id"] in message_ids:
-                found.add(draft["id"])
-        page_token = page.get("nextPageToken")
-        if not page_token:
-            break
+    for page in pages(gmail.list_drafts) if message_ids else ():
+        found.update(
+            draft["id"] for draft in page.get("drafts", []) if draft["message"]["id"] in message_ids
+        )
     return found
 
 
@@ -139,17 +136,11 @@ def _in_history(
 
 def _added_since(gmail: GmailClient, history_id: str) -> list[MessageReference]:
     added: list[MessageReference] = []
-    page_token: str | None = None
-    while True:
-        try:
-            page: HistoryPage = gmail.history(history_id, page_token)
-        except GmailHistoryExpired:
-            return added
-        for record in page.get("history", []):
-            added += [change["message"] for change in record.get("messagesAdded", [])]
-        page_token = page.get("nextPageToken")
-        if not page_token:
-            return added
+    with suppress(GmailHistoryExpired):
+        for page in pages(partial(gmail.history, history_id)):
+            for record in page.get("history", []):
+                added += [change["message"] for change in record.get("messagesAdded", [])]
+    return added
 
 
 def _is_it(headers: Headers, outbound: OutboundMessage) -> bool:

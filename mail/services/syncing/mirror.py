@@ -12,9 +12,10 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from mail.errors import MailboxDisconnected
-from mail.gmail.answers import HistoryRecord
+from mail.gmail.answers import HistoryRecord, pages
 from mail.gmail.client import GmailClient
 from mail.models import Connection, MailAccount, MailThread, Message
 from mail.services.drafting.follow import (
@@ -191,15 +192,9 @@ def _stored(account: MailAccount, ids: Collection[str]) -> Iterator[Message]:
 
 
 def _listed(gmail: GmailClient, label_id: str | None) -> Iterator[str]:
-    page_token: str | None = None
-    while True:
-        page = gmail.list_messages(
-            "", page_token, max_results=LISTED, label_id=label_id, everywhere=True
-        )
+    read = partial(gmail.list_messages, "", max_results=LISTED, label_id=label_id, everywhere=True)
+    for page in pages(read):
         yield from (message["id"] for message in page.get("messages", []))
-        page_token = page.get("nextPageToken")
-        if not page_token:
-            return
 
 
 def _delete(messages: Collection[Message]) -> None:

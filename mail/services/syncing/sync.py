@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db.models import F
@@ -19,6 +20,7 @@ from django.db.models.functions import Now
 
 from mail.conf import sync_full_days
 from mail.errors import MailboxWaits
+from mail.gmail.answers import pages
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailHistoryExpired
 from mail.labels import LABEL_NAMES
@@ -220,14 +222,10 @@ def _pages(
 ) -> Iterator[tuple[list[str], bool]]:
     """Yield the ids on each page of these searches, and whether it is the last page of all."""
     for query in queries:
-        page_token: str | None = None
-        while True:
-            page = gmail.list_messages(query, page_token, max_results=PAGE_SIZE, label_id=label_id)
-            page_token = page.get("nextPageToken")
+        read = partial(gmail.list_messages, query, max_results=PAGE_SIZE, label_id=label_id)
+        for page in pages(read):
             found = [message["id"] for message in page.get("messages", [])]
-            yield found, not page_token and query == queries[-1]
-            if not page_token:
-                break
+            yield found, not page.get("nextPageToken") and query == queries[-1]
 
 
 def _recent(account: MailAccount) -> str:
