@@ -1,6 +1,6 @@
 """The admin pages of mail."""
 
-from mail.admin import (
+from mail.admin import (  # noqa: F401 - each registers its pages
     account,
     action,
     agent_profile,
@@ -24,28 +24,3 @@ from mail.admin import (
     rule,
     thread,
 )
-
-__all__ = [
-    "account",
-    "action",
-    "agent_profile",
-    "agent_run",
-    "agent_schedule",
-    "approval",
-    "data_request",
-    "decision",
-    "direction",
-    "document",
-    "draft",
-    "event",
-    "label",
-    "llm_call",
-    "message",
-    "notification_preference",
-    "outbound",
-    "reminder",
-    "reply_settings",
-    "routing_rule",
-    "rule",
-    "thread",
-]
