@@ -118,16 +118,6 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         "delete_mail_at",
         "created_at",
     )
-    readonly_fields = (
-        "briefing",
-        "may_read",
-        "permission",
-        "may_do",
-        "follow_ups",
-        "attachments",
-        "other_addresses",
-        "notifications",
-    )
     briefing = column("Briefing", _briefing)
     synced = age_column("Last sync", "last_sync_at")
     may_read = column("Readers", _readers)

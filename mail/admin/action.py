@@ -89,7 +89,6 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
         "created_at",
         "executed_at",
     )
-    readonly_fields = ("label", "on", "reason", "before", "undo_note", "undone_by", "undo", "job")
     undo_note = column("Can be undone", _note)
     undone_by = column("Undone by", lambda row: action_link(undo_of(row)))
     made = age_column("Asked for", "created_at")

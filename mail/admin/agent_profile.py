@@ -133,7 +133,6 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
         "name", "told", "preprocessor", "may_use", "may_write_to", "model", "max_iterations",
         "max_tokens", "enabled", "firm", "changed_at", "created_at",
     )  # fmt: skip
-    readonly_fields = ("told", "may_use", "may_write_to")
     told = column("Instructions", lambda profile: code_block(profile.instructions))
     may_use = column("Tools", lambda profile: ", ".join(map(str, profile.tools)) or "-")
     may_write_to = column(

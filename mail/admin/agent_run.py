@@ -39,7 +39,6 @@ class AgentRunAdmin(ContentAdmin):
         "profile_name", "on", "status", "error", "said", "did", "questions", "account", "job", "firm",
         "created_at", "completed_at",
     )  # fmt: skip
-    readonly_fields = ("on", "said", "did", "questions", "job")
     rounds = column("Iterations", lambda row: row.iterations)
     questions = column("Approvals asked for", lambda row: row.approvals_asked)
     started = age_column("Started", "created_at")

@@ -139,7 +139,6 @@ class AgentScheduleAdmin(ScopedAdmin):
         "name", "account", "profile", "asked", "repeats", "due_at", "queued_at", "behalf", "enabled",
         "stopped",        "firm", "changed_at", "created_at",
     )  # fmt: skip
-    readonly_fields = ("asked", "repeats", "behalf")
     asked = column("Asked", lambda row: code_block(row.prompt))
     repeats = column("Runs", timetable_text)
     due = column("Next", lambda row: age(row.due_at))

@@ -119,7 +119,6 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
         "decided_via",
         "came_to",
     )
-    readonly_fields = ("asked", "facts", "why", "on", "doing", "sending", "came_to")
     asked_at = age_column("Asked", "created_at")
     until = age_column("Ends", "expires_at")
     why = column("Because", lambda row: ", ".join(row.reasons).replace("_", " ") or "-")

@@ -97,7 +97,6 @@ class DataRequestAdmin(TenantOperationsAdmin, MailAdmin):
         "finished_at",
         "expires_at",
     )
-    readonly_fields = ("about", "requested_by", "rows", "job")
     state = status_column(STATUS_LABELS)
     about = column("About the firm", lambda row: row.about_firm)
     requested_by = column("Requested by", lambda row: row.requested_by_name)

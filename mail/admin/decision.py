@@ -39,7 +39,6 @@ class DecisionAdmin(ContentAdmin):
         "job",
         "created_at",
     )
-    readonly_fields = ("on", "certainty", "reasoning", "why", "job")
     created = age_column("Created", "created_at")
     verdict = column(
         "Category", lambda row: (row.category, row.get_category_display()), label=CATEGORY_LABELS

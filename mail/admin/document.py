@@ -47,9 +47,6 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
         "name", "on", "status", "why", "scanned", "found", "declared_type", "detected_type", "size",
         "hash", "body", "account", "job", "created_at", "fetched_at", "scanned_at", "ended_at",
     )  # fmt: skip
-    readonly_fields = (
-        "name", "on", "why", "scanned", "found", "declared_type", "hash", "body", "job",
-    )  # fmt: skip
     created = age_column("Created", "created_at")
     declared_type = column("Declared type", lambda row: row.attachment.mime_type or "-")
     scanned = column("Malware scan", lambda row: row.get_scan_display())

@@ -100,7 +100,6 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
         "language", "rework_count", "related", "account", "gmail_draft_id", "job", "created_at",
         "written_at", "ended_at",
     )  # fmt: skip
-    readonly_fields = ("line", "changed", "by_whom", "everybody", "body", "asked", "on", "job")
     changed = column(
         "Edited in Gmail", lambda draft: "By the person" if draft.edited else "Not yet"
     )

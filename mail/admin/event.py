@@ -25,7 +25,6 @@ class MailEventAdmin(ContentAdmin):
     search_help_text = "Correlation id"
     ordering = ("-id",)
     fields = ("event", "account", "on", "details", "correlation_id", "created_at")
-    readonly_fields = ("event", "on", "details")
     when = age_column("When", "created_at")
     event = column("Event", lambda row: row.get_event_type_display())
     details = column(

@@ -28,7 +28,6 @@ class LLMCallAdmin(MailAdmin):
         "call_type", "provider", "model", "prompt_tokens", "completion_tokens", "cost",
         "latency_ms", "error", "account", "job", "firm", "created_at",
     )  # fmt: skip
-    readonly_fields = ("cost", "job")
     cost = column("Cost", lambda call: f"${call.cost_microdollars / 1_000_000:.4f}")
     job = column("Job", lambda call: job_link(call.job_id))
     created = age_column("Created", "created_at")

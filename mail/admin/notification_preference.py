@@ -166,7 +166,6 @@ class NotificationPreferenceAdmin(PersonalAdmin):
         "firm",
         "changed_at",
     )
-    readonly_fields = ("ways", "quiet", "digest", "next_digest")
     ways = column("Notified by", _ways)
     quiet = column("Quiet hours", _quiet)
     digest = column("Digest", _digest)

@@ -121,9 +121,6 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
         "send_after",
         "sent_at",
     )
-    readonly_fields = (
-        "line", "as_whom", "everybody", "body", "files", "on", "doing", "job",
-    )  # fmt: skip
     made = age_column("Asked for", "created_at")
     gone = age_column("Sent", "sent_at")
     doing = column("Action", lambda row: action_link(row.action))

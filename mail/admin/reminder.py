@@ -124,7 +124,6 @@ class ReminderAdmin(PersonalAdmin):
         "line", "text", "about", "status", "user", "repeats", "due_at", "queued_at", "delivered_at", "firm",
         "changed_at", "created_at",
     )  # fmt: skip
-    readonly_fields = ("line", "text", "about", "repeats")
     line = column("Title", lambda row: if_readable(row, row.title))
     text = column("Text", lambda row: if_readable(row, row.body or "-"))
     about = column(

@@ -227,7 +227,6 @@ class ReplyStyleAdmin(ReplyAdmin):
         "name", "told", "sign_off", "language", "shown", "account", "firm", "changed_at",
         "created_at",
     )  # fmt: skip
-    readonly_fields = ("told", "shown")
     told = column("Rules", lambda style: json_block(style.rules))
     shown = column("Examples", lambda style: json_block(style.examples))
 

@@ -140,7 +140,6 @@ class RoutingRuleAdmin(TenantOperationsAdmin, MailAdmin):
         "firm",
         "created_at",
     )
-    readonly_fields = ("conditions", "goes_to", "limits")
     goes_to = column("Goes to", _goes_to)
     conditions = column("Conditions", lambda rule: code_block(pretty_json(rule.match)))
     limits = column("Not used in", lambda rule: Limits().of_routing(rule) or "-")

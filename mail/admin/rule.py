@@ -167,7 +167,6 @@ class RuleAdmin(ScopedAdmin):
         "changed_at",
         "created_at",
     )
-    readonly_fields = ("because", "holds_for", "limits", "when", "follows", "would_match")
     changed = age_column("Changed", "changed_at")
     state = column(
         "State",

@@ -59,7 +59,6 @@ class MailThreadAdmin(ContentAdmin):
         "last_message_at",
         "messages",
     )
-    readonly_fields = ("line", "messages")
     last = age_column("Last message", "last_message_at")
     category = column(
         "Category",
