@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.http import HttpRequest
@@ -18,7 +18,7 @@ _FORMAT = "%Y-%m-%dT%H:%M:%S"
 class TimetableFields(OperationForm):
     """When a row is due."""
 
-    from_row = ("cron", "interval_seconds", "time_zone")
+    from_row: ClassVar[tuple[str, ...]] = ("cron", "interval_seconds", "time_zone")
     due_at = TimeAnswer(
         required=False,
         label="Due (UTC)",
