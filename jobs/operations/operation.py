@@ -142,7 +142,8 @@ def owner_id(firm: Firm | int | None) -> int:
     if firm is None:
         if scope is not None and scope.firm_ids is not None:
             raise TenantMismatch(
-                "only with every firm in scope can something be set for every firm"
+                "without firm= it would hold for every firm, and not every firm is in scope: give "
+                "firm=, or call it outside the scope"
             )
         return Firm.objects.system().pk
     firm_id = firm_id_of(firm)

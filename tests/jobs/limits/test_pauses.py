@@ -177,8 +177,8 @@ def test_inside_a_firms_scope_only_that_firm_is_paused_and_resumed(firm, other_f
     theirs, all_of_them = pause(firm=other_firm, reason="x"), pause(reason="x")
     with firm_scope(firm):
         mine = pause(firm=firm, reason="x")
-        for out_of_sight in (None, other_firm):
-            with pytest.raises(TenantMismatch):
+        for out_of_sight, advice in ((None, "give firm="), (other_firm, "not in scope")):
+            with pytest.raises(TenantMismatch, match=advice):
                 pause(firm=out_of_sight, reason="x")
         for one in (theirs, all_of_them):
             with pytest.raises(UnknownJob):
