@@ -152,7 +152,7 @@ def _tiles(stats: QueueStats) -> list[Figure]:
             "Open dead letters",
             f"{dead_letters:,}",
             "waiting for a decision",
-            list_url("deadletterqueue", decision="open"),
+            list_url("deadletterqueue", resolution="open"),
             alarming=dead_letters > 0,
         ),
     ]
@@ -221,7 +221,7 @@ def _firm_line(firm: Firm, counts: JobCounts) -> Line:
         _cell(
             "Open dead letters",
             counts.statuses[Status.DLQ],
-            list_url("deadletterqueue", firm=firm.slug, decision="open"),
+            list_url("deadletterqueue", firm=firm.slug, resolution="open"),
         ),
         _cell("Pending", counts.statuses[Status.PENDING]),
         _cell(

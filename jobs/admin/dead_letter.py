@@ -193,7 +193,7 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
         ),
     )
     change_form_template = "admin/jobs/deadletterqueue/page.html"
-    list_display = ("dead_letter", "number", "cause", "decision", "firm", "moved", "failure")
+    list_display = ("dead_letter", "number", "cause", "resolved", "firm", "moved", "failure")
     list_select_related = ("firm", "original_job")
     list_filter = (
         ResolutionFilter,
@@ -219,7 +219,7 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
     )
     number = column("Id", lambda row: copyable(row.pk))
     cause = column("Reason", lambda row: (row.reason, _reason(row)), label=LABELS)
-    decision = column("Decision", _resolution, label=LABELS)
+    resolved = column("Resolution", _resolution, label=LABELS)
     moved = age_column("Moved", "moved_at")
     failure = column("Error", lambda row: error_line(error_in_words(row.error_class, row.error)))
     empty_text = "No dead letters."

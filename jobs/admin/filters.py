@@ -44,7 +44,7 @@ StatusFilter = field_filter(
     "status", _words(Status), narrow=lambda rows, value: filter_jobs(rows, status=value)
 )
 ResolutionFilter = field_filter(
-    "decision",
+    "resolution",
     ((OPEN, OPEN), *_words(Resolution)),
     narrow=lambda rows, value: filter_dead_letters(rows, resolution=value),
 )

@@ -48,7 +48,7 @@ def _card(group: Group, now: datetime) -> dict[str, Any]:
     named = {"q": group.fingerprint} if group.fingerprint else {}
     return {
         "group": group,
-        "query": urlencode({**named, "decision": OPEN}),
+        "query": urlencode({**named, "resolution": OPEN}),
         "first": since_in_words(group.first_seen, now) if group.first_seen else "",
         "last": since_in_words(group.last_seen, now) if group.last_seen else "",
         "bars": bars(group.trend),

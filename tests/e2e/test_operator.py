@@ -70,7 +70,7 @@ def test_another_is_escalated_then_discarded_and_a_stale_page_says_so(
     open_admin: Open, operator: str, dead_jobs: list[JobQueue]
 ) -> None:
     page = open_admin(operator)
-    page.goto("/admin/jobs/deadletterqueue/?decision=open")
+    page.goto("/admin/jobs/deadletterqueue/?resolution=open")
     follow(page.locator("#result_list").get_by_role("link", name="test.greet").first)
     letter = page.url
     page.get_by_role("link", name="Escalate").click()

@@ -111,7 +111,7 @@ def test_a_run_is_stopped_and_the_lists_filter_is_kept(
     open_admin: Open, operator: str, morning: None
 ) -> None:
     page = open_admin(operator)
-    page.goto(f"/admin/jobs/deadletterqueue/?q={'b' * 16}&decision=open")
+    page.goto(f"/admin/jobs/deadletterqueue/?q={'b' * 16}&resolution=open")
     page.locator("#action-toggle").check()
     page.locator("select[name=action]").select_option("reprocess")
     page.get_by_role("button", name="Run").click()
@@ -125,7 +125,7 @@ def test_a_run_is_stopped_and_the_lists_filter_is_kept(
     assert (run.state, run.done) == (BulkState.STOPPED, 0)
     page.go_back(), page.go_back()
     page.get_by_role("link", name="Back to the list").click()
-    page.wait_for_url(f"**/?q={'b' * 16}&decision=open")
+    page.wait_for_url(f"**/?q={'b' * 16}&resolution=open")
 
 
 @pytest.mark.parametrize("width", ["desk", "phone"])

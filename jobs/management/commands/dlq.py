@@ -50,7 +50,7 @@ def _rows(options: Options) -> QuerySet[DeadLetterQueue]:
     names = ("reason", "category", "job_type", "fingerprint", "user", "search")
     return filter_dead_letters(
         dead_letters(),
-        resolution=options["status"],
+        resolution=options["resolution"],
         created_after=arguments.begin_of(options["since"]),
         **{name: options[name] for name in names},
     )
@@ -59,6 +59,7 @@ def _rows(options: Options) -> QuerySet[DeadLetterQueue]:
 _list = DEAD_LETTERS.list(
     "List dead letters, newest first.",
     argument(
+        "--resolution",
         "--status",
         choices=["open", *(word.value for word in Resolution)],
         help="open: no decision yet, including escalated ones",
@@ -77,7 +78,7 @@ _list = DEAD_LETTERS.list(
     ),
     rows=_rows,
     columns=lambda: [
-        *columns_of("Dead letter", "Type", "Reason", "Moved", "Decision", "Firm"),
+        *columns_of("Dead letter", "Type", "Reason", "Moved", "Resolution", "Firm"),
         error_column("Error"),
     ],
     cells=lambda row, now: [
@@ -218,10 +219,15 @@ _bulk = bulk_subcommand(
         "job_type": "job_type",
         "user": "user",
         "since": "created_after",
-        "status": "resolution",
+        "resolution": "resolution",
         "search": "search",
     },
-    argument("--status", choices=["open", "escalated"], help="escalated: not the other open ones"),
+    argument(
+        "--resolution",
+        "--status",
+        choices=["open", "escalated"],
+        help="escalated: not the other open ones",
+    ),
     argument("--fingerprint", help="of one group: see dlq groups"),
     argument("--dead-reason", choices=[reason.value for reason in DeadReason]),
     arguments.CATEGORY,

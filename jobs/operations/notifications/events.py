@@ -48,7 +48,7 @@ def link_to(path: str) -> str:
 
 def link_to_failure(fingerprint: str) -> str:
     """Return the address of the list of the open dead letters of one failure."""
-    query = urlencode({"decision": "open", "q": fingerprint})
+    query = urlencode({"resolution": "open", "q": fingerprint})
     return link_to(f"{DEAD_LETTERS_PAGE}?{query}")
 
 

@@ -81,17 +81,17 @@ def fact(page: Any, label: str) -> Any:
 def test_a_run_says_what_it_was_started_for(operator: Client, acme: FirmRows) -> None:
     letters = dead_letters(acme.firm, 3, "Boom")
     dead_letters(acme.firm, 2, "Crash")
-    choose_all = {"chosen": "all", "list": "q=Boom&decision=open&p=1", "reason": ""}
+    choose_all = {"chosen": "all", "list": "q=Boom&resolution=open&p=1", "reason": ""}
     ask = reverse("admin:jobs_deadletterqueue_bulk_discard")
     assert operator.post(ask, {**choose_all, "reason": "known"}).status_code == 302
     (run,) = finish()
-    assert (run.total, run.selection) == (3, {"filter": {"q": "Boom", "decision": "open"}})
+    assert (run.total, run.selection) == (3, {"filter": {"q": "Boom", "resolution": "open"}})
     assert {now(one).resolution for one in letters} == {"discarded"}
     for address in (
         reverse("admin:jobs_bulkrun_change", args=[run.pk]),
         reverse("admin:jobs_bulkrun_changelist"),
     ):
-        assert "search: Boom, decision: open" in operator.get(address).content.decode()
+        assert "search: Boom, resolution: open" in operator.get(address).content.decode()
 
 
 def test_selected_jobs_are_retried_after_a_page_that_counts_them(
@@ -242,13 +242,13 @@ def test_whoever_signs_in_again_is_asked_about_the_same_rows(acme: FirmRows) -> 
     client = Client()
     client.force_login(user)
     url = reverse("admin:jobs_deadletterqueue_bulk_discard")
-    again = sign_in_again(client, client.get(f"{url}?q=Boom&decision=open"), user)
+    again = sign_in_again(client, client.get(f"{url}?q=Boom&resolution=open"), user)
     assert again.context["totals"].count == 2
     confirm(client, again, reason="because")
     assert finish()[0].total == 2
 
 
-@pytest.mark.parametrize("listing", ["", "?q=Boom&decision=open"])
+@pytest.mark.parametrize("listing", ["", "?q=Boom&resolution=open"])
 def test_rows_selected_by_hand_are_selected_again_after_signing_in(
     acme: FirmRows, listing: str
 ) -> None:
@@ -379,7 +379,7 @@ def test_the_board_shows_groups_and_leads_to_what_can_be_done(
     dead_letters(acme.firm, 2), dead_letters(globex.firm, 5)
     page = operator.get(BOARD)
     cards = page.context["cards"]
-    assert (cards[0]["group"].count, cards[0]["query"]) == (2, "q=Boom&decision=open")
+    assert (cards[0]["group"].count, cards[0]["query"]) == (2, "q=Boom&resolution=open")
     assert "globex" not in page.content.decode().lower()
     asked = operator.get(
         f"{reverse('admin:jobs_deadletterqueue_bulk_reprocess')}?{cards[0]['query']}"
@@ -411,7 +411,7 @@ def test_the_board_and_the_count_show_the_name_of_an_errors_class(
         assert "shop.errors" not in listed
 
 
-@pytest.mark.parametrize("choice", [{"q": "feed", "decision": "open"}, {"fingerprint": "feed"}])
+@pytest.mark.parametrize("choice", [{"q": "feed", "resolution": "open"}, {"fingerprint": "feed"}])
 def test_a_run_leads_to_the_failure_that_it_was_started_for(
     operator: Client, acme: FirmRows, choice: dict[str, str]
 ) -> None:

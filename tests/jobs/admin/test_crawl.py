@@ -186,7 +186,7 @@ def test_no_act_of_the_admins_frame_runs_on_a_plain_get() -> None:
 def test_odd_values_in_a_lists_address_are_no_errors(
     firm_admin: Client, acme: FirmRows, value: str
 ) -> None:
-    names = ["q", "firm", "status", "type", "age", "decision", "role", "door"]
+    names = ["q", "firm", "status", "type", "age", "resolution", "role", "door"]
     for address in lists():
         assert firm_admin.get(address, dict.fromkeys(names, value)).status_code < 500, address
 

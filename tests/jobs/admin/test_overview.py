@@ -122,8 +122,8 @@ def test_the_overview_costs_a_fixed_number_of_queries(staff: Client, acme: FirmR
     ("query", "count"),
     [
         ({}, 1),
-        ({"decision": "open"}, 1),
-        ({"decision": "discarded"}, 0),
+        ({"resolution": "open"}, 1),
+        ({"resolution": "discarded"}, 0),
         ({"reason": "fatal", "category": "export", "type": "noop", "age": "1h"}, 1),
         ({"reason": "poison"}, 0),
         ({"q": "abc123"}, 1),

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from uuid_utils.compat import uuid7
@@ -51,7 +52,7 @@ def shown(client: Client, of: str = "jobqueue", **query: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("of", LISTS)
 def test_filters_are_saved_under_a_name_and_shown_as_a_link(operator: Client, of: str) -> None:
-    field = "status" if of == "jobqueue" else "decision"
+    field = "status" if of == "jobqueue" else "resolution"
     value = "pending" if of == "jobqueue" else "open"
     query = urlencode({field: value, "category": "sync", "q": "", "p": "2"})
     query += f"&before={uuid7()}" if of == "jobqueue" else ""
@@ -91,6 +92,23 @@ def test_a_name_that_is_there_stands_for_the_new_filters(operator: Client) -> No
 def test_what_the_list_refuses_is_not_saved(operator: Client, listing: str) -> None:
     assert save(operator, "mine", listing).status_code == 400
     assert rows(SavedView) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_view_saved_before_the_filter_was_renamed_shows_the_same_list(operator: Client) -> None:
+    chosen = {"category": "sync", "resolution": "open"}
+    save(operator, "mine", urlencode(chosen), of="deadletterqueue")
+    save(operator, "running", "status=processing")
+    try:
+        call_command("migrate", "jobs", "0042", verbosity=0)
+        stored = [view.parameters for view in rows(SavedView)]
+        assert {"category": "sync", "decision": "open"} in stored
+        assert {"status": "processing"} in stored
+    finally:
+        call_command("migrate", "jobs", verbosity=0)
+    assert shown(operator, "deadletterqueue") == {
+        "mine": f"{address('changelist', 'deadletterqueue')}?{urlencode(chosen)}"
+    }
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 61], ids=["none", "blanks", "long"])

@@ -94,7 +94,7 @@ def test_400_failures_are_one_alert(
     (failure,) = sent(job_type="webhook_send")[0].payload["data"]["failures"]
     assert (failure["count"], failure["job_type"], failure["cause"]) == (40, "sync", "the cause")
     assert failure["firms"] == ["acme"]
-    assert "decision=open&q=f1" in failure["link"]
+    assert "resolution=open&q=f1" in failure["link"]
     alerted = [fields for name, fields in logged if name == "dead_letter.new_failure"]
     assert [(one["tenant_id"], one["fingerprint"]) for one in alerted] == [(firm.pk, "f1")]
     assert "the cause" not in str(alerted)
@@ -112,7 +112,7 @@ def test_the_mail_names_type_cause_count_firm_and_link(
     assert mail.subject == "[Mailroom] Acme: new failure: sync (GmailUnavailable)"
     for said in ("sync", "the cause", "2 dead letters", "acme"):
         assert said in mail.body
-    page = "https://mailroom.example/admin/jobs/deadletterqueue/?decision=open&q=f1"
+    page = "https://mailroom.example/admin/jobs/deadletterqueue/?resolution=open&q=f1"
     assert page in mail.body
 
 
