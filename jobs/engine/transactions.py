@@ -55,7 +55,9 @@ def in_transaction(
 
     def once() -> T:
         with transaction.atomic():
-            set_local(ENGINE_SETTING, "on", **settings)
+            # With a snapshot from before a lock was granted, what the lock's last holder committed
+            # would not be counted.
+            set_local(ENGINE_SETTING, "on", read_committed=True, **settings)
             return work()
 
     return _repeated(once, repeats_lock_timeout=lock_timeout_ms is None)
