@@ -37,6 +37,7 @@ from mail.services.mailboxes.connection import (
 )
 from mail.services.mailboxes.credentials import gmail_of
 from mail.services.mailboxes.unanswered import alone_while_silent
+from tenants.errors import NoEncryptionKey
 from tenants.scope import firm_scope
 
 GMAIL_RETRY = RetryPolicy(max_attempts=5, base_delay_seconds=5)
@@ -48,6 +49,9 @@ REFRESH_SECONDS = 10
 # How long a job waits whose credentials were just refused. After that, the mailbox's pause holds
 # the job back until somebody connects the mailbox again; a longer wait would outlast that.
 REFUSED_SECONDS = 5
+# How long a job waits for a worker that has the key of a stored secret: during a rotation of keys
+# the workers are restarted one after the other.
+KEY_SECONDS = 30
 # How long a message waits if its mailbox has sent too many, and Gmail does not say for how long.
 SENDING_LIMIT_SECONDS = 900
 
@@ -114,7 +118,10 @@ def model_errors() -> Iterator[None]:
 
 @contextmanager
 def _kept_errors(account: MailAccount) -> Iterator[None]:
-    """Turn Gmail's errors into the queue's; store in the account what concerns all of its jobs."""
+    """Turn Gmail's errors, and a missing key, into the queue's errors.
+
+    What concerns all of the account's jobs is stored in the account.
+    """
     try:
         yield
     except GmailSendingLimited as error:
@@ -127,6 +134,10 @@ def _kept_errors(account: MailAccount) -> Iterator[None]:
         raise Snooze(str(error), seconds=hold_account(account, error)) from error
     except GmailNeedsReauth as error:
         raise Snooze(str(error), seconds=REFUSED_SECONDS) from error
+    except NoEncryptionKey as error:
+        with firm_scope(account.firm_id):
+            note_error(account, error)
+        raise Snooze(str(error), seconds=KEY_SECONDS) from error
     except GmailError as error:
         if error.reason == REFRESH_IN_PROGRESS:
             raise Snooze(str(error), seconds=REFRESH_SECONDS) from error

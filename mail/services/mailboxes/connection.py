@@ -21,6 +21,7 @@ from mail.gmail.errors import GmailError, GmailNeedsReauth
 from mail.models import MAX_ERROR_LENGTH, Connection, EventType, MailAccount, MailCredential
 from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE
+from tenants.errors import NoEncryptionKey
 from tenants.scope import firm_scope
 
 # After how long a job is tried again that was claimed before its mailbox was paused.
@@ -148,7 +149,7 @@ def _pause_mailbox(account: MailAccount, reason: str, *, until: datetime | None 
         )
 
 
-def note_error(account: MailAccount, error: GmailError) -> None:
+def note_error(account: MailAccount, error: GmailError | NoEncryptionKey) -> None:
     """Store the mailbox's last error, which its page shows. Must run in the firm's scope."""
     MailAccount.objects.filter(pk=account.pk).update(
         last_error=str(error)[:MAX_ERROR_LENGTH], last_error_at=timezone.now()

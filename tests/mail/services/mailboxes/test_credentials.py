@@ -24,6 +24,7 @@ from mail.gmail import oauth
 from mail.gmail.errors import GmailAuthExpired, GmailMisconfigured, GmailUnavailable
 from mail.gmail.simulator.faults import Fault
 from mail.gmail.simulator.server import SimulatorServer
+from mail.job_handlers.base import KEY_SECONDS
 from mail.models import Connection, MailCredential, MailEvent
 from mail.services.mailboxes import credentials
 from mail.services.mailboxes.accounts import usable_account
@@ -32,6 +33,7 @@ from mail.services.mailboxes.credentials import StoredToken, store_grant
 from mail.services.queueing import request_sync
 from mail.services.syncing.watch import renew_watch
 from tenants.encryption import decrypt_field
+from tenants.key_ring import new_key
 from tenants.scope import firm_scope
 from tests.factories.tenants import UserFactory
 from tests.mail.google_kit import granted
@@ -203,6 +205,23 @@ def test_a_refused_client_holds_the_mailbox_and_blames_the_settings(connected: M
     with pytest.raises(GmailMisconfigured, match="GOOGLE_CLIENT_ID"):
         StoredToken(connected.account).fresh(token_of(connected))
     assert connected.reload().connection == Connection.CONNECTED
+
+
+def test_while_a_worker_lacks_the_key_the_mailboxs_jobs_wait_without_an_attempt(
+    connected: Mailbox,
+) -> None:
+    without_drafts(connected)
+    connected.receive()
+    sync_now(connected)
+    # As in a worker that has not been restarted yet, when another has stored a token by a new key.
+    with override_settings(FIELD_ENCRYPTION_KEYS=[new_key()]):
+        (outcome,) = drain()
+    assert isinstance(outcome, Snoozed)
+    assert [job.attempts for job in jobs("sync")] == [0]
+    assert "FIELD_ENCRYPTION_KEYS" in connected.reload().last_error
+
+    with later(KEY_SECONDS):
+        assert {type(one) for one in drain()} == {Completed}
 
 
 def test_an_outage_of_the_token_endpoint_passes(connected: Mailbox) -> None:
