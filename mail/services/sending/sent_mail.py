@@ -21,6 +21,7 @@ from mail.text.parts import raw_headers
 from tenants.scope import firm_scope
 
 SENT, DRAFT = "SENT", "DRAFT"
+ALREADY_SENT = "An automatic reply to the message is in the sent mail already."
 DISCARDED = "The message is in the trash, among spam, or deleted."
 
 
@@ -67,9 +68,23 @@ def overtaken(gmail: GmailClient, outbound: OutboundMessage) -> str:
         headers = raw_headers(one.get("payload", {}))
         to = parse_addresses((*headers.get_all("To"), *headers.get_all("Cc")))
         is_later = int(one["internalDate"]) >= int(message.internal_date.timestamp() * 1000)
-        if SENT in labels and is_later and is_persons_answer(headers, to, whom):
+        if SENT not in labels or not is_later:
+            continue
+        if is_persons_answer(headers, to, whom):
             return ANSWERED
+        if _is_another_reply(headers, outbound):
+            return ALREADY_SENT
     return ""
+
+
+def _is_another_reply(headers: Headers, outbound: OutboundMessage) -> bool:
+    """Say whether this is another message by which Mailroom has answered the same one.
+
+    Its row is missing from a database that was restored from an earlier backup.
+    """
+    answered = (headers.get("In-Reply-To") or "").strip()
+    is_ours = OUTBOUND_HEADER in headers and not _is_it(headers, outbound)
+    return is_ours and answered == outbound.in_reply_to != ""
 
 
 def delete_unsent(gmail: GmailClient, outbound: OutboundMessage) -> bool:

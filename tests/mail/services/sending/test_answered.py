@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
-from mail.models import Action, ActionType, Approval, MailAccount, OutboundMessage
+from mail.models import Action, ActionType, Approval, MailAccount, Message, OutboundMessage
 from mail.services.actions.actions import request_action
 from mail.services.approvals.approvals import approve
 from mail.services.sending.loop_guard import ANSWERED
+from mail.services.sending.sent_mail import ALREADY_SENT
 from tenants.scope import firm_scope
 from tests.mail.action_kit import ask, current, received
 from tests.mail.approval_kit import outbound_of, person, reread
@@ -67,6 +68,21 @@ def test_an_answered_message_gets_no_automatic_reply(box: Mailbox) -> None:
     action = current(reply(box, arrived))
     drain()
     assert (action.status, action.error, len(sent(box))) == ("failed", ANSWERED, 1)
+
+
+def test_a_message_that_was_answered_after_the_backup_is_not_answered_again(box: Mailbox) -> None:
+    reply(box, received(box, message_id=ASKED))
+    drain()
+    # The message came after the backup, so the restored database has never seen it, nor the reply.
+    with firm_scope(box.firm):
+        for model in (OutboundMessage, Action, Message):
+            model.objects.all().delete()
+    box.store_all()
+    (arrived,) = [one.gmail_message_id for one in stored(Message) if not one.outgoing]
+    action = reply(box, arrived)
+    drain()
+    assert len(sent(box)) == 1
+    assert current(action).error == ALREADY_SENT
 
 
 @pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "not stored yet"])
