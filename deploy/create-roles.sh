@@ -11,5 +11,6 @@ ALTER ROLE mailroom SET jit = off;
 -- Reads every row and writes none.
 CREATE ROLE mailroom_backup LOGIN PASSWORD :'backup_password' NOSUPERUSER BYPASSRLS;
 GRANT pg_read_all_data TO mailroom_backup;
-CREATE DATABASE mailroom OWNER mailroom;
+-- A cluster made without a locale would give it SQL_ASCII, which takes no letters beyond ASCII.
+CREATE DATABASE mailroom OWNER mailroom ENCODING 'UTF8' TEMPLATE template0;
 SQL

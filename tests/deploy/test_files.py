@@ -165,3 +165,10 @@ def test_every_file_is_documented() -> None:
     text = (ROOT / "docs" / "operations.md").read_text("utf-8")
     names = {path.name for path in FILES} - {"Dockerfile", ".dockerignore"}
     assert {name for name in names if name not in text} == set()
+
+
+@pytest.mark.parametrize("path", [DEPLOY / "create-roles.sh", ROOT / "docs" / "operations.md"])
+def test_a_database_can_store_every_text_whatever_the_locale_of_its_cluster(path: Path) -> None:
+    created = re.findall(r"CREATE DATABASE [^;`]*", path.read_text("utf-8"))
+    assert created
+    assert all(one.endswith(" ENCODING 'UTF8' TEMPLATE template0") for one in created)

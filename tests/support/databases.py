@@ -92,8 +92,8 @@ def have_to_itself() -> None:
 
 
 @contextmanager
-def empty_database(name: str, folder: Path) -> Iterator[str]:
-    """Create an empty database beside this process's own; yield its URL."""
+def empty_database(name: str, folder: Path, options: str = "") -> Iterator[str]:
+    """Create an empty database beside this process's own, with PostgreSQL's options; yield its URL."""
     if connection.vendor == "sqlite":
         yield f"sqlite:///{folder / name}.sqlite3"
         return
@@ -103,7 +103,7 @@ def empty_database(name: str, folder: Path) -> Iterator[str]:
     assert url != here
     with psycopg.connect(here, autocommit=True) as server:
         server.execute(f"DROP DATABASE IF EXISTS {other} WITH (FORCE)")
-        server.execute(f"CREATE DATABASE {other}")
+        server.execute(f"CREATE DATABASE {other} {options}")
         yield url
         server.execute(f"DROP DATABASE {other} WITH (FORCE)")
 

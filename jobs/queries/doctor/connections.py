@@ -42,6 +42,10 @@ WHY_NULLS = (
     "The queue sends columns as arrays. With array_nulls off, PostgreSQL reads NULL in an array "
     "as text and refuses it, so no job is claimed."
 )
+WHY_ENCODING = (
+    "The queue and its applications store any text. In another encoding PostgreSQL refuses what it "
+    "cannot write: in SQL_ASCII each JSON value with a letter beyond ASCII, so those jobs fail."
+)
 WHY_PREPARED = (
     "Planning one of the queue's statements takes longer than running it. Without prepared "
     "statements an enqueue takes five times as long, and a job starts twice as late."
@@ -94,6 +98,7 @@ def check() -> Iterator[Finding]:
     )
     yield _kept()
     yield _nulls()
+    yield check_encoding()
     live = Worker.objects.filter(dead_at__isnull=True, lease_expires_at__gt=database_now())
     sums = live.aggregate(
         workers=Count("pk"),
@@ -154,6 +159,17 @@ def _nulls() -> Finding:
         f"ALTER ROLE {own_role()} SET array_nulls = on;  -- then restart workers and web processes"
     )
     return graded("connections.array_nulls", what, WHY_NULLS, mend, problem=value != "on")
+
+
+def check_encoding() -> Finding:
+    """Say whether the database can store every text."""
+    ((value,),) = fetch("SELECT current_setting('server_encoding')")
+    what = f"The database's encoding is {value}."
+    mend = (
+        "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0;  -- and restore a dump of this one"
+        " into it"
+    )
+    return graded("connections.encoding", what, WHY_ENCODING, mend, problem=value != "UTF8")
 
 
 def check_pooling() -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -32,7 +33,12 @@ from tests.jobs.queries.doctor.kit import execute, findings, ill, mend, only_ill
 from tests.postgres import postgres_server
 from tests.queue_kit import table_rows
 from tests.support.backlog import fill
-from tests.support.databases import postgresql_only, unpooled_only
+from tests.support.databases import (
+    default_database,
+    empty_database,
+    postgresql_only,
+    unpooled_only,
+)
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-06"), postgresql_only]
@@ -263,6 +269,20 @@ def test_arrays_without_nulls_are_a_problem() -> None:
     found = only_ill("connections.array_nulls")
     assert found.severity is Severity.PROBLEM
     assert "SET array_nulls = on" in found.mend
+
+
+@unpooled_only
+@pytest.mark.parametrize(
+    ("encoding", "severity"), [("SQL_ASCII", Severity.PROBLEM), ("UTF8", Severity.OK)]
+)
+def test_a_database_that_cannot_store_every_text_is_a_problem(
+    encoding: str, severity: Severity, tmp_path: Path
+) -> None:
+    options = f"ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
+    with empty_database("encoding", tmp_path, options) as url, default_database(url):
+        found = connections.check_encoding()
+    assert found.severity is severity
+    assert ("UTF8" in found.mend) is (severity is Severity.PROBLEM)
 
 
 @pytest.mark.parametrize(
