@@ -73,10 +73,10 @@ def rls_faults() -> Iterator[tuple[str, str]]:
         return
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT rolsuper, rolbypassrls, quote_ident(rolname) FROM pg_roles"
-            " WHERE rolname = current_user"
+            "SELECT rolsuper, rolbypassrls, quote_ident(rolname), current_setting('row_security')"
+            " FROM pg_roles WHERE rolname = current_user"
         )
-        superuser, bypasses, role = cursor.fetchone()
+        superuser, bypasses, role, row_security = cursor.fetchone()
         cursor.execute(
             "SELECT relname, relrowsecurity AND relforcerowsecurity, EXISTS ("
             " SELECT FROM pg_policy WHERE polrelid = pg_class.oid AND polname = 'firm_wall')"
@@ -88,6 +88,12 @@ def rls_faults() -> Iterator[tuple[str, str]]:
         yield (
             f"the database role is {what}, so row level security does not apply to it",
             f"ALTER ROLE {role} NOSUPERUSER NOBYPASSRLS;",
+        )
+    if row_security != "on":
+        yield (
+            "row_security is off in the role's sessions, so PostgreSQL refuses every query on a "
+            "firm's rows",
+            f"ALTER ROLE {role} SET row_security = on;",
         )
     owned = firm_owned_tables()
     if missing := owned - tables.keys():

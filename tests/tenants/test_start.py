@@ -102,6 +102,15 @@ def test_a_role_that_is_exempt_is_a_fault(superuser: str) -> None:
 
 
 @postgresql_only
+def test_sessions_in_which_no_row_may_be_filtered_are_a_fault() -> None:
+    with transaction.atomic():
+        execute("SET LOCAL row_security = off")
+        ((fault, fix),) = rls.rls_faults()
+    assert "row_security is off" in fault
+    assert fix.endswith(" SET row_security = on;")
+
+
+@postgresql_only
 def test_a_database_that_is_away_is_refused_only_where_rls_is_required(settings: Any) -> None:
     with default_database(AWAY), capture_logs() as logs:
         check_rls()
