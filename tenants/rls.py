@@ -91,8 +91,7 @@ def rls_faults() -> Iterator[tuple[str, str]]:
         )
     if row_security != "on":
         yield (
-            "row_security is off in the role's sessions, so PostgreSQL refuses every query on a "
-            "firm's rows",
+            "row_security is off in the role's sessions, so they may not read any firm's rows",
             f"ALTER ROLE {role} SET row_security = on;",
         )
     owned = firm_owned_tables()
