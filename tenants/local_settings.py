@@ -16,18 +16,29 @@ ENGINE_SETTING = "mailroom.engine"
 DURABLE_SETTING = "mailroom.durable"
 
 
-def set_local(setting: str, value: str, *, read_committed: bool = False, **others: str) -> None:
+def set_local(setting: str, value: str, **others: str) -> None:
     """Set a setting, and `others` in the same round trip, until the transaction or savepoint ends.
 
-    With `read_committed`, a transaction that begins with it has that isolation level, whatever the
-    server, the role or the project sets. It does nothing on SQLite.
+    It does nothing on SQLite.
     """
+    _set({setting: value, **others}, read_committed=False)
+
+
+def begin_read_committed(settings: dict[str, str]) -> None:
+    """Set these as `set_local` does, and begin the transaction as READ COMMITTED.
+
+    That is its isolation level whatever the server, the role or the project sets, unless it has
+    begun already.
+    """
+    _set(settings, read_committed=True)
+
+
+def _set(settings: dict[str, str], *, read_committed: bool) -> None:
     # Not the proxy `connection`, which looks the connection up at each access to an attribute.
     database = transaction.get_connection()
     if database.vendor != "postgresql" or database.needs_rollback:
         # A broken transaction is about to be rolled back, and loses its settings then.
         return
-    settings = {setting: value, **others}
     if _is_about_to_begin(database):
         with database.wrap_database_errors:
             _begin(database.connection, settings, read_committed=read_committed)

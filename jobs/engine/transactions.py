@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.dialects.base import PLANNER_SETTINGS, Answer
-from tenants.local_settings import ENGINE_SETTING, set_local
+from tenants.local_settings import ENGINE_SETTING, begin_read_committed, set_local
 from tenants.scope import sees_all_firms
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def in_transaction(
             return _joining(work)
         with transaction.atomic():
             return _joining(work)
-    settings = _settings()
+    settings = {ENGINE_SETTING: "on", **_settings()}
     if lock_timeout_ms is not None:
         settings["lock_timeout"] = f"{lock_timeout_ms}ms"
 
@@ -57,7 +57,7 @@ def in_transaction(
         with transaction.atomic():
             # With a snapshot from before a lock was granted, what the lock's last holder committed
             # would not be counted.
-            set_local(ENGINE_SETTING, "on", read_committed=True, **settings)
+            begin_read_committed(settings)
             return work()
 
     return _repeated(once, repeats_lock_timeout=lock_timeout_ms is None)
