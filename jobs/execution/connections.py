@@ -13,7 +13,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
-from django.db import connections
+from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from psycopg.pq import PipelineStatus, TransactionStatus
@@ -23,6 +23,8 @@ from jobs.errors import Cancel, Snooze, TransactionLeftOpen, deciding
 # Plain numbers: these checks run for every job, and comparing with an enum's members takes longer.
 _IDLE, _BROKEN = int(TransactionStatus.IDLE), int(TransactionStatus.UNKNOWN)
 _NO_PIPELINE = int(PipelineStatus.OFF)
+# After a shorter time a connection is used without the round trip of a check.
+IDLE_SECONDS = 1.0
 
 
 class _Opened(threading.local):
@@ -43,6 +45,17 @@ def _note_opened(connection: BaseDatabaseWrapper, **_: Any) -> None:
 
 
 connection_created.connect(_note_opened)
+
+
+def check_after(seconds: float) -> None:
+    """Have Django check this thread's connection before it is used, if it may have been idle so long.
+
+    The server ends sessions that are idle for its `idle_session_timeout`. A handler's long call
+    would be repeated by each attempt, because none could store that it was made.
+    """
+    database = transaction.get_connection()
+    if seconds >= IDLE_SECONDS and not in_transaction(database):
+        database.health_check_done = False
 
 
 def atomic_connections() -> list[BaseDatabaseWrapper]:

@@ -24,6 +24,7 @@ from jobs.engine.lease import still_held
 from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.steps import NotStorable, find_step, save_progress, save_step
 from jobs.errors import Cancel, Fatal, LeaseLost, WrongPlace
+from jobs.execution.connections import check_after
 from jobs.execution.context.fan_out import Fields, Then, fan_out, type_of
 from jobs.execution.context.transaction import JobTransaction, completing, require_running
 from jobs.execution.telemetry import log_note
@@ -200,8 +201,10 @@ class JobCalls:
         return stored
 
     def _save_step(self, name: str, result: object, began: float) -> Any:
+        seconds = monotonic() - began
+        check_after(seconds)
         try:
-            stored = save_step(self._claim, name, result, seconds=monotonic() - began)
+            stored = save_step(self._claim, name, result, seconds=seconds)
         except NotStorable as error:
             raise Fatal(f"step {name!r} returned a result that {error}") from error
         if stored is None:

@@ -20,7 +20,7 @@ from jobs.engine.settle import complete, is_completed
 from jobs.engine.steps import NotStorable, to_json
 from jobs.engine.wakeup import wake
 from jobs.errors import Fatal, JobTimeout, LeaseLost, WrongPlace
-from jobs.execution.connections import in_transaction
+from jobs.execution.connections import check_after, in_transaction
 from tenants.scope import firm_scope
 
 
@@ -50,6 +50,7 @@ def completing(
         check()
         # A timeout raised in the middle of a rollback would make SQLite commit instead.
         with ExitStack() as shield, ExitStack() as scope:
+            check_after(time.monotonic() - begun)
             _begin(scope, claim.firm_id)
             # The first to be called, because one of the handler's may raise.
             transaction.on_commit(signals.note_completion, robust=True)

@@ -9,19 +9,23 @@ from fractions import Fraction
 from typing import Any, Protocol, TypedDict
 from uuid import UUID
 
+import psycopg
 import pytest
+from django.db import connection
 from django.utils.translation import gettext_lazy
 
 from jobs.engine.clock import database_now
 from jobs.engine.outcomes import Released
 from jobs.engine.steps import to_json
 from jobs.errors import ArgumentsInvalid, Cancel, Fatal, LeaseLost
+from jobs.execution.connections import IDLE_SECONDS
 from jobs.execution.context import JobContext, Signals, calls
 from jobs.models import JobStep
 from jobs.queue import EnqueueSpec
 from jobs.registry import JobPayload
 from jobs.states import Priority, Status
 from tests.queue_kit import RunningJob, as_current_job, context, finish, row, rows, take_one
+from tests.support.databases import database_url, postgresql_only, unpooled_only
 from tests.support.nesting import nested
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-18")]
@@ -48,6 +52,35 @@ def late_and_current(add) -> tuple[JobContext, JobContext]:
     late = take_one()
     finish(late, Released("taken away"))
     return context(late), context(take_one())
+
+
+def end_session() -> None:
+    """End the server's session of this thread, as `idle_session_timeout` does."""
+    process = connection.connection.info.backend_pid
+    with psycopg.connect(database_url(), autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 10000)", [process])
+
+
+@postgresql_only
+@unpooled_only
+def test_a_step_is_stored_although_the_server_ended_the_idle_session_meanwhile(add, monkeypatch):
+    add()
+    ctx = context(take_one())
+    monkeypatch.setattr(calls, "monotonic", iter([100.0, 190.5]).__next__)
+    ctx.step("charge", end_session)
+    assert [step.name for step in rows(JobStep)] == ["charge"]
+
+
+@postgresql_only
+@unpooled_only
+def test_a_job_completes_although_the_server_ended_the_idle_session_meanwhile(add):
+    job_id = add()
+    ctx = context(take_one())
+    ctx._begun -= IDLE_SECONDS
+    end_session()
+    with ctx.transaction() as tx:
+        tx.result = {"done": True}
+    assert row(job_id).status == Status.COMPLETED
 
 
 def test_a_step_runs_once_and_its_result_survives_the_attempt(late_and_current):
