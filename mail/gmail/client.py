@@ -287,8 +287,7 @@ class GmailClient:
     def _http(self) -> Http:
         if not hasattr(self._local, "http"):
             self._local.http = self._open_http()
-        http: Http = self._local.http
-        return http
+        return cast("Http", self._local.http)
 
 
 def _is_content(answer: object) -> bool:
