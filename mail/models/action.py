@@ -105,6 +105,17 @@ class Action(TenantModel):
             ),
         ]
         indexes = [
+            # By these the database finds the rows that refer to one that is deleted.
+            models.Index(
+                fields=["decision"],
+                condition=models.Q(decision__isnull=False),
+                name="action_of_decision",
+            ),
+            models.Index(
+                fields=["rule", "created_at"],
+                condition=models.Q(rule__isnull=False),
+                name="action_of_rule",
+            ),
             models.Index(fields=["firm", "message", "created_at"], name="action_of_message"),
             models.Index(fields=["firm", "status", "id"], name="action_state"),
             models.Index(fields=["firm", "id"], name="action_newest"),

@@ -77,6 +77,17 @@ class Approval(TenantModel):
             ),
         ]
         indexes = [
+            # By these the database finds the rows that refer to one that is deleted.
+            models.Index(
+                fields=["action"],
+                condition=models.Q(action__isnull=False),
+                name="approval_of_action",
+            ),
+            models.Index(
+                fields=["outbound"],
+                condition=models.Q(outbound__isnull=False),
+                name="approval_of_outbound",
+            ),
             models.Index(fields=["firm", "status", "id"], name="approval_state"),
             models.Index(fields=["firm", "id"], name="approval_newest"),
             models.Index(fields=["firm", "message", "created_at"], name="approval_of_message"),

@@ -134,6 +134,17 @@ class Draft(TenantModel):
             ),
         ]
         indexes = [
+            # By these the database finds the rows that refer to one that is deleted.
+            models.Index(
+                fields=["llm_call"],
+                condition=models.Q(llm_call__isnull=False),
+                name="draft_of_llm_call",
+            ),
+            models.Index(
+                fields=["replaces"],
+                condition=models.Q(replaces__isnull=False),
+                name="draft_replaces",
+            ),
             models.Index(fields=["firm", "thread", "id"], name="draft_of_thread"),
             models.Index(fields=["firm", "message", "created_at"], name="draft_of_message"),
             models.Index(fields=["firm", "status", "id"], name="draft_state"),

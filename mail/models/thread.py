@@ -67,6 +67,12 @@ class MailThread(TenantModel):
             ),
         ]
         indexes = [
+            # By this the database finds the threads that refer to a message that is deleted.
+            models.Index(
+                fields=["classified_upto"],
+                condition=models.Q(classified_upto__isnull=False),
+                name="thread_classified_upto",
+            ),
             models.Index(fields=["firm", "-last_message_at"], name="thread_recent"),
             models.Index(fields=["firm", "classification", "status"], name="thread_state"),
         ]
