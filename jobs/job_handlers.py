@@ -144,7 +144,7 @@ def delete_firm(payload: DeleteFirmPayload, ctx: JobContext) -> None:
         raise Snooze("Waiting for the export", seconds=IN_FLIGHT_SECONDS)
     until = time.monotonic() + BULK_SECONDS
     with _later_if_locked():
-        while not (step := deletion_steps.firm_step(payload.firm_id, deleter)).is_over:
+        for step in deletion_steps.firm_steps(payload.firm_id, deleter):
             ctx.heartbeat()
             if step.waits or time.monotonic() > until:
                 raise Snooze(seconds=IN_FLIGHT_SECONDS if step.waits else LEAST_SNOOZE_SECONDS)

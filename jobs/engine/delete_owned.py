@@ -111,6 +111,7 @@ def lock_free_jobs(job_ids: Sequence[UUID]) -> Sequence[UUID]:
 
 
 def _stop(where: str, params: list[Any]) -> None:
+    # Jobs in flight are ready: the indexes of ready jobs spare the statement all that are over.
     dialect = dialects.current()
     now = dialect.now_sql()
     run(
@@ -118,7 +119,7 @@ def _stop(where: str, params: list[Any]) -> None:
         UPDATE jobs_jobqueue SET cancel_requested_at = {now}, updated_at = {now}
         WHERE job_id IN (
             SELECT job_id FROM jobs_jobqueue
-            WHERE {where} AND status IN ({_IN_FLIGHT}) AND cancel_requested_at IS NULL
+            WHERE ready AND {where} AND status IN ({_IN_FLIGHT}) AND cancel_requested_at IS NULL
             {dialect.skip_locked}
         )
         """,

@@ -7,7 +7,7 @@ attempt continues with the others. A firm or user who is activated again keeps w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -62,8 +62,24 @@ def deleter_of(firm: Firm, job_id: UUID, lease_token: int) -> JobLease:
     return JobLease(job_id, firm.pk, lease_token)
 
 
-def firm_step(firm_id: int, deleter: JobLease) -> Step:
+def firm_steps(firm_id: int, deleter: JobLease) -> Iterator[Step]:
+    """Yield each step of an attempt to delete a firm, until all is deleted.
+
+    The first one asks the jobs in flight to end; to find them takes as long as to delete a chunk.
+
+    Raises:
+        LeaseLost, Cancel, LockTimeout: as `firm_step`.
+    """
+    step = firm_step(firm_id, deleter)
+    while not step.is_over:
+        yield step
+        step = firm_step(firm_id, deleter, stops_jobs=False)
+
+
+def firm_step(firm_id: int, deleter: JobLease, *, stops_jobs: bool = True) -> Step:
     """Delete a chunk of what the firm owns, in a transaction of its own.
+
+    With `stops_jobs`, ask the firm's jobs in flight to end.
 
     Raises:
         LeaseLost: the job no longer carries the lease token; nothing was done.
@@ -79,7 +95,8 @@ def firm_step(firm_id: int, deleter: JobLease) -> Step:
                 return Step(is_over=True)
             if firm.active:
                 raise Cancel("the firm was activated again: the deletion stopped")
-            stop_jobs_of_firm(firm_id)
+            if stops_jobs:
+                stop_jobs_of_firm(firm_id)
             if delete_jobs_of_firm(firm_id):
                 return Step()
             if has_jobs(firm_id):

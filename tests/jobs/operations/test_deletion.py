@@ -111,6 +111,22 @@ def test_everything_of_a_firm_goes_and_nothing_of_another(
     assert acts() == [("firm.delete", str(firm.pk)), ("firm.deleted", str(firm.pk))]
 
 
+def test_an_attempt_looks_for_jobs_in_flight_once(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.job_handlers.BULK_SECONDS", 600.0)
+    asked: list[int] = []
+    stop = deletion_steps.stop_jobs_of_firm
+    monkeypatch.setattr(
+        deletion_steps, "stop_jobs_of_firm", lambda one: (asked.append(one), stop(one))
+    )
+    fill(firm)
+    job = delete_firm(firm, "the contract ended")
+    assert run_job(job).status == "completed"
+    assert rows_of(firm.pk).keys() == {"tenants.AuditEntry"}
+    assert asked == [firm.pk]
+
+
 def test_what_a_worker_measured_before_is_not_stored_after(firm: Firm, other_firm: Firm) -> None:
     rollups = Rollups()
     for one in (firm, other_firm):
