@@ -64,6 +64,8 @@ class Message(TenantModel):
                 name="message_in_thread",
             ),
             models.Index(fields=["firm", "-internal_date"], name="message_recent"),
+            # The order of the list of whoever sees every firm.
+            models.Index(fields=["-internal_date", "-id"], name="message_newest"),
             models.Index(fields=["firm", "sender_address"], name="message_sender"),
         ]
 

@@ -74,6 +74,8 @@ class MailThread(TenantModel):
                 name="thread_classified_upto",
             ),
             models.Index(fields=["firm", "-last_message_at"], name="thread_recent"),
+            # The order of the list of whoever sees every firm.
+            models.Index(fields=["-last_message_at", "-id"], name="thread_newest"),
             models.Index(fields=["firm", "classification", "status"], name="thread_state"),
         ]
 
