@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from jobs.models import JobQueue
+from jobs.queries.filters import with_status
 from jobs.states import LIVE, Status
 from mail.models import (
     UNFINISHED,
@@ -126,9 +127,8 @@ def _wake_overdue() -> int:
 def _deaths(snoozes: Sequence[Action]) -> dict[str, datetime]:
     """Return when the last job that was to wake each of these messages became a dead letter."""
     ids = [str(action.pk) for action in snoozes]
-    dead = JobQueue.objects.filter(
-        job_type=WAKE_TYPE, status=Status.DLQ, payload__action_id__in=ids
-    )
+    wakes = JobQueue.objects.filter(job_type=WAKE_TYPE, payload__action_id__in=ids)
+    dead = with_status(wakes, Status.DLQ)
     return dict(dead.order_by("completed_at").values_list("payload__action_id", "completed_at"))
 
 

@@ -155,7 +155,7 @@ def _due(now: datetime) -> QuerySet[Reminder]:
     found: QuerySet[Reminder] = Reminder.objects.filter(
         Exists(member), due_at__lte=now, status=ReminderStatus.ACTIVE, user__is_active=True
     )
-    return found
+    return found.select_related("user")
 
 
 def _specs(reminder: Reminder, due_at: datetime) -> list[EnqueueSpec]:

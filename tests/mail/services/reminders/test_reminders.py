@@ -10,6 +10,8 @@ from uuid import uuid4
 
 import pytest
 from django.core.mail.backends.locmem import EmailBackend
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from jobs import testing
@@ -266,6 +268,18 @@ def test_where_the_queue_is_always_late_dates_come_all_the_same(
             clock.tick(hours=1)
     delivered = [one.body.splitlines()[-1] for one in mailoutbox]
     assert delivered == [f"Due: 2099-03-01 {hour:02}:00 UTC" for hour in (8, 11, 14)]
+
+
+def test_the_people_of_due_reminders_are_read_with_them(firm: Firm, person: Any) -> None:
+    def queries(count: int) -> int:
+        due_at = soon()
+        for _ in range(count):
+            remind(firm, person, due_at)
+        with frozen_time(due_at), CaptureQueriesContext(connection) as captured:
+            assert enqueue_due() == count
+        return sum(1 for one in captured if '"auth_user"' in one["sql"])
+
+    assert queries(6) == queries(2)
 
 
 def test_a_firms_own_job_looks_at_its_reminders_alone(
