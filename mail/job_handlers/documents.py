@@ -165,10 +165,12 @@ def index(payload: MessageIndexPayload, ctx: JobContext) -> dict[str, Any]:
     """Index messages. What is ingested is indexed at once: this is for mail from before that."""
     if payload.message_ids:
         return {"indexed": index_some(payload.tenant_id, payload.message_ids)}
-    indexed = 0
-    while some := index_missing(payload.tenant_id):
-        indexed += some
+    indexed, last = index_missing(payload.tenant_id)
+    # From where the last page ended, because newer mail would be read again for each page.
+    while last is not None:
         ctx.heartbeat()
+        some, last = index_missing(payload.tenant_id, before=last)
+        indexed += some
     return {"indexed": indexed}
 
 

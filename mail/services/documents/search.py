@@ -75,11 +75,18 @@ def index_some(firm_id: int, message_ids: Collection[UUID]) -> int:
         return index_messages(_with_text(Message.objects.filter(pk__in=message_ids)))
 
 
-def index_missing(firm_id: int) -> int:
-    """Index some of the firm's messages that are not indexed; return how many."""
+def index_missing(firm_id: int, before: UUID | None = None) -> tuple[int, UUID | None]:
+    """Index the firm's newest messages before this one that are not indexed.
+
+    Returns how many, and the last one, before which the next call goes on; None at the end.
+    """
     with firm_scope(firm_id):
         missing = Message.objects.filter(search_index=None).order_by("-pk")
-        return index_messages(_with_text(missing)[:AT_ONCE])
+        if before is not None:
+            missing = missing.filter(pk__lt=before)
+        page = list(_with_text(missing)[:AT_ONCE])
+        indexed = index_messages(page)
+    return indexed, page[-1].pk if len(page) == AT_ONCE else None
 
 
 def drop_erased_words() -> None:

@@ -15,7 +15,12 @@ from jobs.queue import enqueue
 from jobs.schedules.groups import GroupRequest
 from mail.models import Message, MessageIndex, RequestKind
 from mail.services.documents import search
-from mail.services.documents.search import find_messages, index_messages, unindexed
+from mail.services.documents.search import (
+    find_messages,
+    index_messages,
+    index_missing,
+    unindexed,
+)
 from mail.services.exports.requests import request_data
 from mail.services.queueing import request_sync
 from mail.text.words import MAX_WORD_LENGTH, MAX_WORDS, words_of
@@ -149,6 +154,26 @@ def test_mail_from_before_the_index_is_indexed(box: Mailbox) -> None:
     assert found(box.firm, "aubergine") == 1
     with all_firms("as the scheduler"):
         assert list(unindexed(GroupRequest(None, "message.index", {}))) == []
+
+
+def test_a_page_of_mail_to_index_begins_where_the_last_one_ended(
+    box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "AT_ONCE", 2)
+    box.receive_many(4)
+    newest_first = sorted((one.pk for one in box.store_all()), reverse=True)
+    with firm_scope(box.firm):
+        MessageIndex.objects.all().delete()
+    assert index_missing(box.firm.pk) == (2, newest_first[1])
+    with firm_scope(box.firm):
+        MessageIndex.objects.all().delete()
+    # What is newer is not read again: in a large mailbox each page would take longer than the last.
+    assert index_missing(box.firm.pk, before=newest_first[1]) == (2, newest_first[3])
+    assert index_missing(box.firm.pk, before=newest_first[3]) == (1, None)
+    with firm_scope(box.firm):
+        assert set(MessageIndex.objects.values_list("message_id", flat=True)) == set(
+            newest_first[2:]
+        )
 
 
 @pytest.mark.req("U-05")
