@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.apps import apps
-from django.db.models import SET_NULL, Q, QuerySet
+from django.db.models import SET_NULL, Q
 from django.utils import timezone
 
 from jobs.engine.delete_owned import delete_jobs
@@ -30,7 +28,6 @@ from mail.models import (
     DataRequest,
     Document,
     ExportPart,
-    MailAccount,
     MailThread,
     Message,
     OutboundMessage,
@@ -40,19 +37,17 @@ from mail.models import (
 from mail.services.actions.lost_snoozes import lose_snoozes
 from mail.services.documents.documents import drop_contents, forget
 from mail.services.documents.search import drop_erased_words
-from mail.services.exports.subjects import mentioning, pattern_of, text_columns
+from mail.services.exports.find_subject import ERASED_ENTRY, read_on
+from mail.services.exports.subjects import pattern_of, text_columns
 from mail.services.operation import audit
 from mail.services.timelines.threads import refresh_threads
 from tenants.audit import SERVICE
 from tenants.encryption import decrypt_field
-from tenants.models import AuditEntry, FirmOwned, Membership
+from tenants.models import AuditEntry
 from tenants.scope import all_firms, firm_scope
 
-ROWS_AT_ONCE = 50
 # Others may write the address meanwhile; if a table is never clean, something is wrong.
 MOST_PASSES = 20
-# The only change of an entry that the audit log's trigger allows.
-ERASED_ENTRY: dict[str, Any] = {"reason": "", "before": {}, "after": {"erased": True}}
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,9 @@ class Step:
 
 
 def erase_step(request_id: UUID, lease: JobLease) -> Step:
-    """Erase the next few rows; passes over all tables follow each other until one finds nothing.
+    """Read on for a while, up to the next few rows that mention the person, and erase those.
+
+    Passes over all tables follow each other until one finds nothing.
 
     Raises:
         LeaseLost: another attempt has taken over; nothing was done.
@@ -79,13 +76,17 @@ def erase_step(request_id: UUID, lease: JobLease) -> Step:
         address = decrypt_field(request, "subject")
         position: dict[str, Any] = {"table": "", "pass": 1, "found": False, "waits": False}
         position.update(request.position)
-        following = _next_rows(request, address, position)
+        if not position["table"]:
+            _drop_exports(request.about_firm_id, address)
+            drop_contents(request.about_firm_id)
+        following = read_on(request.about_firm_id, address, position)
         if following is not None:
             model, rows = following
+            if not rows:
+                return _saved(request, position, Step())
             name = model._meta.db_table
             erased, waiting = _erase(model, rows, address)
             request.counts[name] = request.counts.get(name, 0) + erased
-            position.update(table=name, after=str(rows[-1].pk))
             position["found"] = position["found"] or erased + waiting > 0
             position["waits"] = position["waits"] or waiting > 0
             return _saved(request, position, Step())
@@ -103,55 +104,6 @@ def _saved(request: DataRequest, position: dict[str, Any], step: Step) -> Step:
     request.position, request.status = position, RequestStatus.RUNNING
     request.save(update_fields=["counts", "position", "status"])
     return step
-
-
-def _next_rows(
-    request: DataRequest, address: str, position: dict[str, Any]
-) -> tuple[type[Any], list[Any]] | None:
-    """Return the next rows that mention the person, None at the end of the pass."""
-    tables = _tables()
-    names = list(tables)
-    first = names.index(position["table"]) if position["table"] in tables else 0
-    if not position["table"]:
-        _drop_exports(request.about_firm_id, address)
-        drop_contents(request.about_firm_id)
-    for name in names[first:]:
-        rows = _of_subject(tables[name], request.about_firm_id, address)
-        if name == position["table"]:
-            rows = rows.filter(pk__gt=position["after"])
-        found = list(rows.order_by("pk")[:ROWS_AT_ONCE])
-        if found:
-            return tables[name], found
-    return None
-
-
-@cache
-def _tables() -> dict[str, type[Any]]:
-    """Return the tables in which a person may be mentioned, mail first, by name."""
-    owned = [
-        model
-        for model in apps.get_models()
-        if issubclass(model, FirmOwned) and model._meta.managed and text_columns(model)
-    ]
-    first: list[type[Any]] = [Message, OutboundMessage, JobQueue]
-    # Left out: requests do not name their subject in the reason, and members are not erased.
-    rest = [model for model in owned if model not in (*first, Membership)]
-    return {model._meta.db_table: model for model in (*first, *rest)}
-
-
-def _of_subject(model: type[Any], firm_id: int, address: str) -> QuerySet[Any]:
-    rows: QuerySet[Any] = mentioning(model.objects.filter(firm_id=firm_id), address)
-    if model is AuditEntry:
-        return rows.exclude(after=ERASED_ENTRY["after"])
-    if model is Message:
-        # Messages that an ingest stores after this lock are checked by the suppression list.
-        list(
-            MailAccount.objects.select_for_update(no_key=True)
-            .filter(firm_id=firm_id)
-            .order_by("pk")
-        )
-        return rows.defer("html", "text", "hidden_text", "headers")
-    return rows
 
 
 def _erase(model: type[Any], rows: list[Any], address: str) -> tuple[int, int]:

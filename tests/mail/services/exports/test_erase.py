@@ -21,6 +21,7 @@ from mail.job_handlers import exports as handlers
 from mail.models import (
     MAX_ADDRESS_LENGTH,
     AgentRun,
+    DataRequest,
     Direction,
     ExportPart,
     MailAccount,
@@ -31,7 +32,7 @@ from mail.models import (
     RequestStatus,
     SuppressionList,
 )
-from mail.services.exports import erase, subjects
+from mail.services.exports import erase, find_subject, subjects
 from mail.services.exports.erase import Step, erase_step
 from mail.services.exports.requests import request_data
 from mail.services.exports.subjects import checked_address, pattern_of
@@ -339,6 +340,32 @@ def test_an_erasure_that_is_interrupted_after_each_step_goes_on(
     assert set(mentions(ANNA_ADDRESS)) <= {"mail_message.text", "mail_message.snippet"}
     job = only(jobs("erase_subject", live=False), job_id=request.job_id)
     assert job.result["rows"] == sum(again(request).counts.values())
+
+
+def test_each_step_reads_only_some_rows_of_a_large_table(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A step is a transaction that keeps the firm's mailboxes locked.
+    monkeypatch.setattr(find_subject, "READ_AT_ONCE", 3)
+    monkeypatch.setattr(find_subject, "READING_SECONDS", -1.0)
+    for number in range(10):
+        mailbox.receive(letter(f"Note {number}", sender=f"bob-{number}@elsewhere.example"))
+    mailbox.receive(letter("Lunch"))
+    ids = [str(message.pk) for message in sorted(mailbox.store_all(), key=lambda one: one.pk)]
+    reached: list[str | None] = []
+
+    def noted(request_id: Any, lease: JobLease) -> Step:
+        step = erase_step(request_id, lease)
+        position = again(only(stored(DataRequest))).position
+        if position.get("table") == "mail_message" and position["pass"] == 1:
+            reached.append(position["after"])
+        return step
+
+    monkeypatch.setattr(handlers, "erase_step", noted)
+    done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    # Gmail lists the newest message first, so hers is stored first.
+    assert reached == [ids[0], ids[3], ids[6], ids[9]]
+    assert {str(message.pk) for message in mailbox.messages()} == set(ids[1:])
 
 
 @pytest.mark.req("J-09")
