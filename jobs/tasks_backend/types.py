@@ -83,7 +83,7 @@ class TaskTypes:
     """Finds the types of tasks for the registry; all instances are equal."""
 
     def find(self, name: str) -> JobType | None:
-        """Return the type of a task whose module was not imported yet."""
+        """Return the type of a task whose module was not imported yet, or that has moved."""
         path, _, queue = name.partition(QUEUE_MARK)
         if not may_import(path):
             return None
@@ -91,7 +91,12 @@ class TaskTypes:
             task = import_string(path)
             if not isinstance(task, Task) or not _is_ours(task.backend):
                 return None
-            found = type_of(task.using(queue_name=queue) if queue else task)
+            called = task.using(queue_name=queue) if queue else task
+            found = type_of(called)
+            if path != task.module_path and _declare(name, called):
+                # The function has moved, and its old module still imports it: calls that were
+                # stored before name the old path.
+                found = name
         except ImportError:
             return None
         except Exception as error:  # noqa: BLE001 - importing a module runs any code

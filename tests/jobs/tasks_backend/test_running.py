@@ -17,7 +17,11 @@ from jobs.states import DeadReason
 from jobs.testing import drain, enqueued, frozen_time, run_job
 from tests.factories.jobs import task_call
 from tests.jobs.tasks_backend import tasks
-from tests.jobs.tasks_backend.framework import TaskResult, TaskResultStatus
+from tests.jobs.tasks_backend.framework import (
+    TaskResult,
+    TaskResultStatus,
+    default_task_backend,
+)
 from tests.queue_kit import (
     dead_letters,
     finish,
@@ -151,6 +155,16 @@ def test_a_task_this_code_does_not_have(firm, path):
     job = run_job("django_task", task_call(module_path=path), firm=firm, max_attempts=1)
     assert job.status == "dlq"
     assert path.split(".")[1] in job.last_error
+
+
+@pytest.mark.parametrize("queue", ["", "@evening"])
+def test_a_task_that_moved_runs_by_its_old_path(firm, job_types, monkeypatch, queue):
+    old = "tests.jobs.tasks_backend.framework.add"
+    monkeypatch.setattr(old, tasks.add, raising=False)  # as an import leaves it there
+    job = run_job(f"{old}{queue}", {"module_path": old, "args": [1]}, firm=firm)
+    assert (job.status, job.last_error) == ("completed", "")
+    assert default_task_backend.get_result(job.job_id).return_value == 1
+    assert tasks.add.get_result(job.job_id).is_finished
 
 
 @pytest.mark.req("J-14")
