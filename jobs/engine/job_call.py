@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, Unpack, cast
 
 from asgiref.sync import sync_to_async
-from pydantic_core import to_jsonable_python
 
 from jobs.engine.enqueue import EnqueueResult, enqueue
 from jobs.engine.new_job import EnqueueSpec
+from jobs.registry.payload import plain_value
 from tenants.models import Firm
 
 P = ParamSpec("P")
@@ -95,20 +95,10 @@ def _refuse_unknown(options: Collection[str]) -> None:
 
 
 def _plain_fields(*args: Any, **fields: Any) -> dict[str, Any]:
-    """Return the fields, pydantic models among them, as plain JSON; the queue adds the envelope.
-
-    A value that cannot be JSON stays as it is: the queue refuses it, and names its path.
-    """
+    """Return the fields as plain JSON; the queue adds the envelope."""
     if args:
         raise TypeError("give the payload's fields by name: enqueue(name='Ada')")
-    try:
-        plain: dict[str, Any] = to_jsonable_python(fields)
-    except ValueError:
-        plain = fields
-        for name, value in fields.items():
-            with suppress(ValueError):
-                plain[name] = to_jsonable_python(value)
-    return plain
+    return {name: plain_value(value) for name, value in fields.items()}
 
 
 def add_calls(handler: Callable[..., Any], job_type: str) -> None:

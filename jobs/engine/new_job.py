@@ -20,7 +20,7 @@ from jobs.engine.job_arguments import SPAN_RANGE, argument_faults, user_id
 from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
 from jobs.payload_validator import read_payload
 from jobs.registry import JobPayload, JobType
-from jobs.registry.payload import made_defaults
+from jobs.registry.payload import made_defaults, secrets_in
 from jobs.states import CountedBy, OnConflict, Priority
 
 NORMAL = Priority.NORMAL.value
@@ -242,7 +242,9 @@ def _encoded(declared: JobType, payload: dict[str, Any], firm_id: int) -> tuple[
 def key_of_payload(declared: JobType, model: JobPayload) -> str:
     """Return a key that all jobs of the type with this payload share."""
     fields = model.model_dump_json(exclude={"tenant_id", "version", "correlation_id"})
-    return f"{declared.name}:{sha256(fields.encode()).hexdigest()}"
+    # Dumped, all secrets are alike.
+    hidden = "".join(map(repr, secrets_in(model)))
+    return f"{declared.name}:{sha256((fields + hidden).encode()).hexdigest()}"
 
 
 def _on_conflict(declared: JobType, spec: EnqueueSpec, key: str | None) -> OnConflict:

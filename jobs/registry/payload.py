@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import fields as fields_of
+from dataclasses import is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,10 +16,14 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     PydanticUserError,
+    Secret,
+    SecretBytes,
+    SecretStr,
     StrictInt,
     StrictStr,
     ValidationError,
 )
+from pydantic_core import to_jsonable_python
 
 from jobs.errors import Fault, HandlerError, PayloadInvalid
 
@@ -66,8 +73,33 @@ def made_defaults(payload: JobPayload) -> dict[str, Any]:
     keys = _made_fields(type(payload))
     if not keys or not (missing := keys.keys() - payload.model_fields_set):
         return {}
-    made = payload.model_dump(mode="json", include=missing)
-    return {keys[name]: made[name] for name in missing}
+    return {keys[name]: plain_value(getattr(payload, name)) for name in missing}
+
+
+def plain_value(value: object) -> Any:
+    """Return a field's value, with the pydantic models in it, as plain JSON.
+
+    One that cannot be JSON, or holds a secret, stays as it is: the queue refuses it by its path.
+    """
+    try:
+        plain = to_jsonable_python(value, round_trip=True)
+    except ValueError:
+        return value
+    # Pydantic writes asterisks in place of a secret.
+    return value if any(True for _ in secrets_in(value)) else plain
+
+
+def secrets_in(value: object) -> Iterator[object]:
+    """Yield what each of pydantic's secrets in a value holds."""
+    if isinstance(value, SecretStr | SecretBytes | Secret):
+        yield value.get_secret_value()
+    elif isinstance(value, BaseModel):
+        yield from secrets_in(vars(value))
+    elif is_dataclass(value):
+        yield from secrets_in([getattr(value, field.name) for field in fields_of(value)])
+    elif isinstance(value, Mapping | list | tuple | set | frozenset):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from secrets_in(item)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,7 +12,7 @@ from uuid import UUID
 
 import pytest
 from asgiref.sync import async_to_sync
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError, computed_field
 
 from jobs.errors import PayloadInvalid
 from jobs.queue import enqueue_many
@@ -30,6 +31,25 @@ class Line(BaseModel):
     amount: Decimal
 
 
+class Pair(BaseModel):
+    """A part that takes nothing but its fields, and computes a value."""
+
+    model_config = ConfigDict(extra="forbid")
+    first: int
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def second(self) -> int:
+        return self.first + 1
+
+
+@dataclass
+class Card:
+    """A part that hides a value."""
+
+    pin: SecretStr
+
+
 class OrderPayload(JobPayload):
     """Fields of every kind."""
 
@@ -37,6 +57,9 @@ class OrderPayload(JobPayload):
     on: date | None = None
     ref: UUID | None = None
     lines: list[Line] = []
+    pair: Pair | None = None
+    pin: SecretStr | None = None
+    cards: list[Card] = []
 
 
 @pytest.fixture
@@ -85,6 +108,28 @@ def test_what_is_no_json_is_refused_with_its_place(
     with pytest.raises(PayloadInvalid, match=f"{re.escape(fault)}$"):
         enqueue_many([order.spec(**fields)], firm=firm)
     assert_not_enqueued("test.order")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "fields",
+    [{"pin": SecretStr("1234")}, {"cards": [{"pin": SecretStr("1234")}]}],
+)
+def test_a_secret_is_refused_because_it_would_be_stored_as_asterisks(
+    firm: Firm, order: Any, fields: Any
+) -> None:
+    with pytest.raises(PayloadInvalid, match=r"pin: SecretStr is not JSON$"):
+        order.enqueue(number=7, **fields)
+    with pytest.raises(PayloadInvalid, match=r"cards\[0\]: Card is not JSON$"):
+        order.enqueue(number=7, cards=[Card(SecretStr("1234"))])
+    assert_not_enqueued("test.order")
+
+
+@pytest.mark.django_db
+def test_what_a_model_computes_is_left_out(firm: Firm, order: Any) -> None:
+    order.enqueue(number=7, pair=Pair(first=1))
+    (job,) = assert_enqueued("test.order")
+    assert job.payload["pair"] == {"first": 1}
 
 
 @pytest.mark.django_db

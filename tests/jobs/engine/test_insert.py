@@ -17,6 +17,7 @@ from django.db import connection, transaction
 from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
 from django.utils.functional import SimpleLazyObject
+from pydantic import SecretStr, create_model
 
 from interfaces.correlation import correlation
 from jobs.engine import insert, owner
@@ -24,7 +25,7 @@ from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Retry, Snooz
 from jobs.errors import PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
 from jobs.queue import EnqueueSpec, aenqueue, enqueue, enqueue_batch, enqueue_many
-from jobs.registry import job
+from jobs.registry import JobPayload, job
 from jobs.states import DeadReason, Priority
 from tenants.errors import MissingTenant
 from tenants.scope import all_firms, firm_scope
@@ -366,6 +367,14 @@ def test_without_a_key_the_payload_of_a_once_only_job_is_its_key(firm, other_fir
     assert enqueue("test.once", {"name": "Grace"}, firm=firm).created
     assert enqueue("test.once", {"name": "Ada"}, firm=firm, idempotency_key="own").created
     assert enqueue("test.once", {"name": "Ada"}, firm=other_firm).created
+
+
+@pytest.mark.req("J-07")
+def test_what_a_payload_hides_is_part_of_that_key(firm, job_types):
+    schema = create_model("HidingPayload", __base__=JobPayload, pin=(SecretStr, ...))
+    job("test.hiding", category="sync", payload=schema, once_only=True)(lambda payload, ctx: None)
+    created = [enqueue("test.hiding", {"pin": pin}, firm=firm).created for pin in ("1", "2", "1")]
+    assert created == [True, True, False]
 
 
 @pytest.mark.req("J-07")

@@ -8,9 +8,9 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field, SecretStr, create_model
 
-from jobs.errors import Retryable
+from jobs.errors import PayloadInvalid, Retryable
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from jobs.registry import JobPayload, job
 from jobs.testing import drain
@@ -30,6 +30,12 @@ class ReportPayload(JobPayload):
     ticket: UUID = Field(default_factory=uuid4)
     asked_at: datetime = Field(default_factory=lambda: datetime.now(UTC), alias="askedAt")
     tags: list[str] = Field(default_factory=list)
+
+
+class Span(BaseModel):
+    """A part whose field has another name in payloads."""
+
+    start: int = Field(alias="from")
 
 
 @pytest.fixture
@@ -88,3 +94,28 @@ def test_what_is_given_stays(firm: Firm, seen: Seen) -> None:
 def test_a_payload_of_an_older_version_is_stored_as_it_is(firm: Firm, seen: Seen) -> None:
     stored = row(one(firm, {"version": "1.0", "name": "ada"})).payload
     assert stored.keys() - ENVELOPE == {"name"}
+
+
+def test_a_part_is_stored_as_it_is_read(firm: Firm, job_types: dict[str, Any]) -> None:
+    span = Field(default_factory=lambda: Span(**{"from": 7}), exclude=True)
+    schema = create_model("SpanPayload", __base__=JobPayload, span=(Span, span))
+    job("test.span", category="export", payload=schema)(lambda payload, ctx: payload.span.start)
+    job_id = enqueue("test.span", firm=firm).job_id
+    assert row(job_id).payload["span"] == {"from": 7}
+    drain()
+    assert row(job_id).result == 7
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(SecretStr("1234"), "SecretStr"), (b"\xff", "bytes")],
+    ids=["secret", "bytes"],
+)
+def test_what_cannot_be_stored_as_it_is_is_refused(
+    firm: Firm, job_types: dict[str, Any], value: Any, kind: str
+) -> None:
+    made = Field(default_factory=lambda: value)
+    schema = create_model("MadePayload", __base__=JobPayload, made=(type(value), made))
+    job("test.made", category="export", payload=schema)(lambda payload, ctx: None)
+    with pytest.raises(PayloadInvalid, match=f"made: {kind} is not JSON$"):
+        enqueue("test.made", firm=firm)
