@@ -49,6 +49,14 @@ class PlainAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic to the 
         """Show the row."""
         return _in_scope(super().changeform_view, request, *args, **options)
 
+    def history_view(self, request: HttpRequest, *args: Any, **options: Any) -> Any:
+        """Show what Django's own log knows of the row."""
+        return _in_scope(super().history_view, request, *args, **options)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **options: Any) -> Any:
+        """Refuse, as nobody has the permission."""
+        return _in_scope(super().delete_view, request, *args, **options)
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Refuse."""
         return False

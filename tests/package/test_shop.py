@@ -96,9 +96,10 @@ def test_the_steps_of_the_install_page_lead_to_a_completed_job(shop: Shop) -> No
         for address in ("/admin/", "/admin/catalogue/customer/", "/admin/auth/group/", jobs,
                         "/admin/jobs/deadletterqueue/", "/admin/jobs/schedule/",
                         "/admin/jobs/worker/", "/admin/tenants/firm/",
-                        jobs + "{failed["job_id"]}/change/"):
+                        jobs + "{failed["job_id"]}/history/", jobs + "{failed["job_id"]}/change/"):
             answer = client.get(address)
             assert answer.status_code == 200, (address, answer.status_code)
+        assert client.get(jobs + "{failed["job_id"]}/delete/").status_code == 403
         assert "there is nobody" in answer.content.decode()
         with all_firms("test"):
             batch = Batch.objects.create(firm=Firm.objects.system(), name="May", correlation_id="c")
