@@ -138,7 +138,7 @@ def emit(event: Event, **fields: Any) -> None:
 def _notify(subscriber: Subscriber, event: Event, fields: Mapping[str, Any]) -> None:
     try:
         subscriber(fields)
-    except Exception as error:  # noqa: BLE001 - it must not take the worker down
+    except BaseException as error:  # noqa: BLE001 - even its exit must not take the worker down
         failed = {
             "to": event.value,
             "subscriber": name_of(subscriber),

@@ -74,7 +74,7 @@ def around_attempt(claim: Claim) -> Iterator[RunningAttempt]:
             manager = hook(attempt)
             manager.__enter__()
             entered.append((hook, manager))
-        except Exception as error:  # noqa: BLE001 - a monitor must not keep a job from running
+        except BaseException as error:  # noqa: BLE001 - the job runs, and the worker goes on
             _tell(hook, error)
     try:
         yield attempt
@@ -82,7 +82,7 @@ def around_attempt(claim: Claim) -> Iterator[RunningAttempt]:
         for hook, manager in reversed(entered):
             try:
                 manager.__exit__(None, None, None)
-            except Exception as error:  # noqa: BLE001
+            except BaseException as error:  # noqa: BLE001
                 _tell(hook, error)
         # The error's frames would keep the handler's variables alive.
         attempt.error = None
@@ -99,7 +99,7 @@ def _forget(*, setting: str, **_: object) -> None:
         _hooks.cache_clear()
 
 
-def _tell(hook: Hook, error: Exception) -> None:
+def _tell(hook: Hook, error: BaseException) -> None:
     emit(
         Event.SUBSCRIBER_FAILED,
         to="attempt",

@@ -28,11 +28,14 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Mapping[str, Any]]
 
 
 @pytest.mark.req("W-04")
-def test_a_subscriber_that_fails_stops_nobody(lines: list[tuple[str, Mapping[str, Any]]]) -> None:
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+def test_a_subscriber_that_fails_stops_nobody(
+    lines: list[tuple[str, Mapping[str, Any]]], error: type[BaseException]
+) -> None:
     heard: list[Mapping[str, Any]] = []
 
     def fail(fields: object) -> None:
-        raise RuntimeError("told to fail")
+        raise error("told to fail")
 
     subscribe(Event.WORKER_STARTED, fail)
     subscribe(Event.WORKER_STARTED, heard.append)
@@ -48,7 +51,7 @@ def test_a_subscriber_that_fails_stops_nobody(lines: list[tuple[str, Mapping[str
     assert failed.pop("subscriber").endswith(
         "test_a_subscriber_that_fails_stops_nobody.<locals>.fail"
     )
-    assert failed == {"to": "worker.started", "error_class": "RuntimeError"}
+    assert failed == {"to": "worker.started", "error_class": error.__name__}
 
 
 @dataclass
