@@ -425,6 +425,19 @@ def test_a_run_leads_to_the_failure_that_it_was_started_for(
     assert "q: feed" not in page
 
 
+def test_the_bar_of_a_large_run_is_as_long_as_the_run(
+    operator: Client, acme: FirmRows, settings: Any
+) -> None:
+    settings.USE_THOUSAND_SEPARATOR = True
+    (letter,) = dead_letters(acme.firm, 1)
+    confirm(operator, choose(operator, LETTERS, "discard", [letter]), reason="old")
+    (run,) = started()
+    with all_firms("test"):
+        BulkRun.objects.filter(pk=run.pk).update(total=12_345, done=6_789)
+    page = operator.get(reverse("admin:jobs_bulkrun_change", args=[run.pk])).content.decode()
+    assert 'value="6789" max="12345"' in page
+
+
 def test_the_progress_is_json_and_a_run_is_stopped_once(operator: Client, acme: FirmRows) -> None:
     letters = dead_letters(acme.firm, 2)
     confirm(operator, choose(operator, LETTERS, "reprocess", letters), reason="", canary_size="1")
