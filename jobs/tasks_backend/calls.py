@@ -265,12 +265,16 @@ def _counts(attempt: Attempt) -> bool:
 
 def _starts(job: JobQueue, tried: Iterable[Attempt]) -> list[datetime]:
     """Return the known start times of attempts."""
-    starts = [attempt.started_at for attempt in tried]
-    starts.append(job.started_at)
-    if job.status in IN_FLIGHT:
+    starts = [attempt.started_at for attempt in tried if attempt.started_at is not None]
+    latest = job.started_at
+    if latest is None and job.status in IN_FLIGHT:
         # The start is written to the row a moment later; until then the time of the claim is used.
-        starts.append(job.started_at or job.claimed_at)
-    return [start for start in starts if start is not None]
+        latest = job.claimed_at
+    if latest is None:
+        return starts
+    # The history is written after the row, and reckons a start from that later time; but no attempt
+    # started after the row's, which is the last one.
+    return [*(min(start, latest) for start in starts), latest]
 
 
 def _workers(job: JobQueue, tried: Iterable[Attempt]) -> Iterable[str]:

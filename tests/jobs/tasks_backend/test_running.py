@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+from datetime import timedelta
 from random import Random
 
 import pytest
@@ -12,9 +13,11 @@ from jobs.engine.outcomes import Released
 from jobs.engine.release import release
 from jobs.engine.rescue import rescue_reported
 from jobs.errors import LeaseLost
+from jobs.models import Attempt
 from jobs.queue import cancel, retry
 from jobs.states import DeadReason
 from jobs.testing import drain, enqueued, frozen_time, run_job
+from tenants.scope import all_firms
 from tests.factories.jobs import task_call
 from tests.jobs.tasks_backend import tasks
 from tests.jobs.tasks_backend.framework import (
@@ -165,6 +168,15 @@ def test_a_task_that_moved_runs_by_its_old_path(firm, job_types, monkeypatch, qu
     assert (job.status, job.last_error) == ("completed", "")
     assert default_task_backend.get_result(job.job_id).return_value == 1
     assert tasks.add.get_result(job.job_id).is_finished
+
+
+def test_the_last_attempt_begins_before_the_task_is_finished():
+    result = after_a_drain(tasks.fail.enqueue())
+    # As on a busy database, where the history is written some time after the job's end.
+    with all_firms("test"):
+        Attempt.objects.update(started_at=result.finished_at + timedelta(seconds=1))
+    result.refresh()
+    assert result.started_at == result.last_attempted_at <= result.finished_at
 
 
 @pytest.mark.req("J-14")
