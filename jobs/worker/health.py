@@ -26,12 +26,16 @@ def serve_health(host: str, port: int, ready: Callable[[], bool]) -> ThreadingHT
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, kind, body = _answer(self.path, ready)
+            status, kind, body = _answer(self.path.partition("?")[0], ready)
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        # As load balancers and `wget --spider` ask.
+        do_HEAD = do_GET  # noqa: N815 - the name that the base class looks for
 
         def log_message(self, *_: object) -> None:
             """Log nothing: probes come every few seconds."""

@@ -35,11 +35,11 @@ class Probe:
     def __init__(self, port: int) -> None:
         self._port = port
 
-    def __call__(self, path: str) -> tuple[int, str]:
+    def __call__(self, path: str, method: str = "GET") -> tuple[int, str]:
         """Return status and body; (0, "") if nobody listens."""
         asking = HTTPConnection("127.0.0.1", self._port, timeout=10)
         try:
-            asking.request("GET", path)
+            asking.request(method, path)
             answer = asking.getresponse()
             return answer.status, answer.read().decode()
         except ConnectionRefusedError:
@@ -136,6 +136,15 @@ def test_a_worker_is_ready_as_long_as_it_says_so(probe: Probe, ready: list[bool]
     assert probe("/readyz") == (200, "ready\n")
     assert probe("/nothing")[0] == 404
     assert "python_info" in probe("/metrics")[1]
+
+
+def test_a_balancer_may_ask_for_the_head_alone_and_send_parameters(
+    probe: Probe, ready: list[bool]
+) -> None:
+    assert probe("/healthz", "HEAD") == (200, "")
+    assert probe("/readyz?from=balancer") == (200, "ready\n")
+    ready.append(False)
+    assert probe("/readyz", "HEAD") == (503, "")
 
 
 @pytest.mark.req("W-07", "O-07")
