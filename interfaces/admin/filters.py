@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from django.contrib.admin import SimpleListFilter
@@ -120,7 +120,7 @@ class PeriodFilter(LinkFilter):
 
     def text_of(self, value: str) -> str:
         """Return the period in words."""
-        start, end = self.period(value)
+        start, end = (moment.astimezone(UTC) for moment in self.period(value))
         return f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
 
     def period(self, value: str) -> tuple[datetime, datetime]:

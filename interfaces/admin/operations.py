@@ -74,15 +74,6 @@ class TextAnswer(forms.CharField):
         super().__init__(max_length=MAX_REASON_LENGTH, widget=widget, **options)
 
 
-class TimeAnswer(forms.DateTimeField):
-    """A time to the minute; seconds can be typed."""
-
-    def __init__(self, **options: Any) -> None:
-        formats = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
-        widget = UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"})
-        super().__init__(input_formats=formats, widget=widget, **options)
-
-
 class OperationForm(forms.Form):
     """The form of an operation; without fields it only asks for confirmation."""
 

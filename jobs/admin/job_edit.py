@@ -5,7 +5,8 @@ from __future__ import annotations
 from django import forms
 from django.http import HttpRequest
 
-from interfaces.admin.operations import OptionalReasonForm, TimeAnswer
+from interfaces.admin.operations import OptionalReasonForm
+from interfaces.admin.time_answer import TimeAnswer
 from jobs.admin.base import QueueOperation, digest, exact
 from jobs.admin.payload_field import JobChangesForm
 from jobs.models import JobQueue

@@ -15,7 +15,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
-from interfaces.admin.operations import Operation, TextAnswer, TimeAnswer
+from interfaces.admin.operations import Operation, TextAnswer
+from interfaces.admin.time_answer import TimeAnswer
 from jobs import registry
 from jobs.admin.base import QueueOperation, job_url
 from jobs.admin.schema_fields import given, schema_fields

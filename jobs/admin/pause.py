@@ -7,7 +7,8 @@ from django.contrib import admin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from interfaces.admin.base import clipped, column
-from interfaces.admin.operations import OptionalReasonForm, TextAnswer, TimeAnswer
+from interfaces.admin.operations import OptionalReasonForm, TextAnswer
+from interfaces.admin.time_answer import TimeAnswer
 from jobs.admin.base import LABELS, QueueOperation, age, age_column, page_time, type_choices
 from jobs.admin.filters import CategoryFilter, JobTypeFilter
 from jobs.admin.limits import LimitAdmin, where

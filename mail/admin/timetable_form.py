@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from django import forms
 from django.http import HttpRequest
 
-from interfaces.admin.operations import OperationForm, TimeAnswer
+from interfaces.admin.operations import OperationForm
+from interfaces.admin.time_answer import TimeAnswer
 from jobs.registry.timetable import MAX_CRON_LENGTH, MAX_INTERVAL_SECONDS, TimetableInvalid
 from mail.models.recurring import MAX_ZONE_LENGTH, RecurringRow
 

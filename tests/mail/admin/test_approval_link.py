@@ -9,6 +9,7 @@ import pytest
 from django.core import mail as django_mail
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from mail.models import ActionType, Approval, MailAccount, OutboundMessage
 from mail.services.actions.actions import request_action
@@ -171,3 +172,12 @@ def test_who_may_no_longer_read_the_mailbox_sees_and_decides_nothing(box: Mailbo
 @pytest.mark.parametrize("address", ["/approvals/x/", "/approvals/1.2.3:4/", "/approvals/%00/"])
 def test_what_names_nothing_is_not_found(db: None, address: str) -> None:
     assert Client().get(address).status_code == 404
+
+
+def test_the_page_says_until_when_in_utc(box: Mailbox, settings: Settings) -> None:
+    settings.TIME_ZONE = "Pacific/Auckland"
+    person(box)
+    approval = waiting(box)
+    drain()
+    page = Client().get(link()).content.decode()
+    assert f"Open until {approval.expires_at:%Y-%m-%d %H:%M} UTC." in page
