@@ -25,18 +25,38 @@
   });
 })();
 
-// Lets the keyboard use the theme's links without an address, such as the one that opens the filters.
+// An icon is a word in a font of pictures: screen readers would read "undo Undo". Where the icon is all
+// that a control has, the control gets a name.
+const NAMES = { arrow_back: "Back", close: "Close the menu", dock_to_right: "Menu", search: "Search" };
+const nameIcons = (root) => {
+  for (const icon of root.querySelectorAll(".material-symbols-outlined:not([aria-hidden])")) {
+    const control = icon.closest("a, button, [role=button]");
+    const word = icon.textContent.trim();
+    if (control && !control.ariaLabel && control.textContent.trim() === word) {
+      // The site's own symbol stands before the site's name.
+      const name = NAMES[word] ?? control.nextElementSibling?.textContent.trim();
+      if (!name) continue;
+      control.ariaLabel = name;
+    }
+    if (control !== icon) icon.ariaHidden = "true";
+  }
+};
+
+// Lets the keyboard use what the theme made for the mouse alone: links without an address, such as
+// the one that opens the filters, and the menus of the site and of the account.
 (() => {
+  const MOUSE_ONLY = ":is(a:not([href]), span, div.cursor-pointer)[x-on\\:click]";
   const start = () => {
-    for (const link of document.querySelectorAll("a[x-on\\:click]:not([href])")) {
-      link.setAttribute("role", "button");
-      link.tabIndex = 0;
-      link.addEventListener("keydown", (event) => {
+    for (const control of document.querySelectorAll(MOUSE_ONLY)) {
+      control.setAttribute("role", "button");
+      control.tabIndex = 0;
+      control.addEventListener("keydown", (event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
         event.preventDefault();
-        link.click();
+        control.click();
       });
     }
+    nameIcons(document);
   };
   document.addEventListener("DOMContentLoaded", start);
 })();
@@ -90,6 +110,7 @@ const leadsToSignIn = (answer) => answer.redirected && answer.url.includes("/log
       if (!fresh || inUse(part) || fresh.innerHTML === shown.get(part)) continue;
       shown.set(part, fresh.innerHTML);
       part.replaceChildren(...fresh.childNodes);
+      nameIcons(part);
     }
     return true;
   };
