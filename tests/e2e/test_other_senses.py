@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
 from jobs.models import DeadLetterQueue, JobQueue
 from tests.e2e.conftest import Open
+from tests.factories.jobs import JobQueueFactory, envelope
 from tests.queue_kit import rows
 
 pytestmark = [pytest.mark.browser, pytest.mark.req("O-03")]
+
+# The contrast of an element's text with the first ground behind it, by WCAG's formula.
+CONTRAST = """element => {
+  const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const luminance = (color) => {
+    pen.clearRect(0, 0, 1, 1); pen.fillStyle = color; pen.fillRect(0, 0, 1, 1);
+    const [red, green, blue] = [...pen.getImageData(0, 0, 1, 1).data].map((part) =>
+      part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  let behind = element;
+  while (/^rgba\\(.*, 0\\)$|^transparent$/.test(getComputedStyle(behind).backgroundColor)) behind = behind.parentElement;
+  const two = [getComputedStyle(element).color, getComputedStyle(behind).backgroundColor].map(luminance);
+  return (Math.max(...two) + 0.05) / (Math.min(...two) + 0.05);
+}"""
 
 
 def test_no_icon_is_read_as_a_word(
@@ -53,3 +70,42 @@ def test_the_keyboard_alone_opens_the_menu_of_a_phone(open_admin: Open, operator
     close.focus()
     page.keyboard.press("Enter")
     expect(jobs).not_to_be_visible()
+
+
+def test_what_scrolls_on_the_screen_is_whole_on_paper(
+    open_admin: Open, operator: str, firm: Any
+) -> None:
+    job = JobQueueFactory(
+        firm=firm, payload={**envelope(firm.pk), "lines": [str(number) for number in range(200)]}
+    )
+    page = open_admin(operator)
+    page.goto(f"/admin/jobs/jobqueue/{job.pk}/change/")
+    hidden = "element => element.scrollHeight - element.clientHeight"
+    payload = page.locator("pre", has_text="tenant_id")
+    assert payload.evaluate(hidden) > 0
+    page.emulate_media(media="print")
+    assert payload.evaluate(hidden) <= 0
+
+
+def test_high_contrast_leaves_the_marks_that_tell_apart(
+    open_admin: Open, operator: str, dead_jobs: list[JobQueue]
+) -> None:
+    page = open_admin(operator)
+    page.emulate_media(forced_colors="active")
+    background = "element => getComputedStyle(element, '::before').backgroundColor"
+    legend = page.locator(".queue-legend").first.locator("span")
+    assert len({one.evaluate(background) for one in legend.all()}) == 2
+    border = "element => getComputedStyle(element).fontWeight"
+    assert [one.evaluate(border) for one in page.locator(".queue-ranges a").all()] == [
+        *("400", "600", "400")
+    ]
+    page.goto("/admin/jobs/deadletterqueue/groups/")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    bar = page.locator(".queue-trend span").last
+    assert bar.evaluate("element => getComputedStyle(element).backgroundColor") != ground
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_zero_can_be_read(open_admin: Open, operator: str, scheme: Any) -> None:
+    page = open_admin(operator, "desk", scheme)
+    assert page.locator(".queue-zero").first.evaluate(CONTRAST) >= 4.5
