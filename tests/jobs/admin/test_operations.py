@@ -354,3 +354,12 @@ def test_a_page_with_operations_costs_a_fixed_number_of_queries(
             operator.get(operation_url(row, "change"))
     with django_assert_max_num_queries(60):
         submit(operator, acme.dead_letter, "discard", reason="no use")
+
+
+def test_help_and_faults_of_a_form_belong_to_their_fields(operator: Client) -> None:
+    form = operator.post(reverse("admin:jobs_pause_new"), {"until": "soon"}).content.decode()
+    told = re.findall(r'aria-describedby="([^"]+)"', form)
+    assert "id_reason_helptext id_reason_error" in told
+    ids = {name for names in told for name in names.split()}
+    assert ids <= set(re.findall(r' id="([^"]+)"', form))
+    assert re.search(r'id="id_reason_error">\s*<ul[^>]*>\s*<li>This field is required', form)
