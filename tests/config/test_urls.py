@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.test import Client
+from django.test.utils import override_script_prefix
 
 from mail.models import Message
 
@@ -18,3 +19,10 @@ def test_no_row_is_viewed_on_site(row: str, admin_user: User, client: Client) ->
     client.force_login(admin_user)
     kind = ContentType.objects.get_for_model(Message)
     assert client.get(f"/admin/r/{kind.pk}/{row}/").status_code == 404
+
+
+def test_an_error_page_leads_back_below_the_prefix_of_a_proxy(client: Client) -> None:
+    with override_script_prefix("/mail/"):
+        page = client.get("/nowhere/")
+    assert page.status_code == 404
+    assert 'href="/mail/admin/"' in page.content.decode()
