@@ -52,8 +52,11 @@ def name_cell(name: object) -> SafeString:
 
 
 def code_block(text: str) -> SafeString:
-    """Return text as it was written, in a block that keyboards can reach and scroll."""
-    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', text)
+    """Return text as it was written, in a block that keyboards can reach and scroll.
+
+    Each line runs in the direction of its first letter.
+    """
+    return format_html('<pre class="queue-code" tabindex="0" dir="auto">{}</pre>', text)
 
 
 class ParameterRefused(Exception):

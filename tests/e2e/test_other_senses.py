@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from jobs.models import DeadLetterQueue, JobQueue
 from tests.e2e.conftest import Open
 from tests.factories.jobs import JobQueueFactory, envelope
+from tests.factories.mail import MessageFactory
 from tests.queue_kit import rows
 
 pytestmark = [pytest.mark.browser, pytest.mark.req("O-03")]
@@ -109,3 +110,23 @@ def test_high_contrast_leaves_the_marks_that_tell_apart(
 def test_a_zero_can_be_read(open_admin: Open, operator: str, scheme: Any) -> None:
     page = open_admin(operator, "desk", scheme)
     assert page.locator(".queue-zero").first.evaluate(CONTRAST) >= 4.5
+
+
+def test_text_that_runs_from_the_right_is_read_in_its_order(
+    open_admin: Open, operator: str, firm: Any
+) -> None:
+    text = "שלום Dana, (גרסה 2.0)."
+    message = MessageFactory(account__firm=firm, account__shared=True, text=f"{text}\nThanks.")
+    page = open_admin(operator)
+    page.goto(f"/admin/mail/message/{message.pk}/change/")
+    left = """(element, [from, to]) => {
+      const letter = document.createRange();
+      letter.setStart(element.firstChild, from);
+      letter.setEnd(element.firstChild, to);
+      return letter.getBoundingClientRect().left;
+    }"""
+    shown = page.locator("pre", has_text="Thanks.")
+    ends = [(0, 1), (len(text) - 1, len(text)), (len(text) + 1, len(text) + 2)]
+    first, stop, thanks = (shown.evaluate(left, one) for one in ends)
+    assert stop < first
+    assert thanks < stop
