@@ -18,12 +18,15 @@ GAP = 2
 MIN_SHORTENED = 24
 # A spreadsheet treats a cell that begins with one of these as a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# Kept, though Python does not count them as printable: the end of a line, and the marks that join
+# letters or keep them apart, as in Persian, in scripts of India and in emoji.
+KEPT = "\n\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 
 def printable(text: str) -> str:
     """Return `text` without control characters, which could steer the reader's terminal."""
     return "".join(
-        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
+        char if char.isprintable() or char in KEPT else "\N{REPLACEMENT CHARACTER}" for char in text
     )
 
 

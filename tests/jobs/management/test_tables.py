@@ -21,7 +21,6 @@ from tests.factories.jobs import JobQueueFactory
 pytestmark = pytest.mark.req("O-04")
 
 Runner = Callable[..., Any]
-COLUMNS = [Column("Job", no_wrap=True), "Status", "Firm", error_column("Error")]
 ROW = ["0" * 36, "dlq", "harbour-toys", "ValueError " + "it broke " * 20]
 
 
@@ -29,8 +28,20 @@ def printed(width: int, *, terminal: bool, rows: Sequence[Sequence[object]]) -> 
     """Return the lines of a table with these rows."""
     out = StringIO()
     console = Console(file=out, width=width, force_terminal=terminal, no_color=True, markup=False)
-    print_table(console, "", COLUMNS, rows)
+    # A column keeps the cells of the table that it was in.
+    columns = [Column("Job", no_wrap=True), "Status", "Firm", error_column("Error")]
+    print_table(console, "", columns, rows)
     return Text.from_ansi(out.getvalue()).plain.splitlines()
+
+
+def test_words_and_emoji_that_need_joiners_are_left_whole() -> None:
+    spelled = ["می\u200cشود", "👩\u200d👧"]
+    line = printed(200, terminal=False, rows=[[*spelled, "\x1b[31m", "\u202eexe.txt"]])[1]
+    assert line.split() == [
+        *spelled,
+        "\N{REPLACEMENT CHARACTER}[31m",
+        "\N{REPLACEMENT CHARACTER}exe.txt",
+    ]
 
 
 @pytest.mark.parametrize("width", [80, 60])
