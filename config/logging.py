@@ -19,6 +19,7 @@ from structlog.types import EventDict, Processor, WrappedLogger
 from interfaces.correlation import current_correlation_id
 from interfaces.log_lines import Line
 from interfaces.redaction import redact
+from interfaces.tables import printable
 from jobs.execution.telemetry import FinishedAttempt, FinishedAttempts, Lines, fields_of
 
 RenderAttempts = Callable[[dict[str, str], FinishedAttempts], Iterable[str]]
@@ -92,7 +93,8 @@ def _render_console(logger: WrappedLogger, name: str, event: EventDict) -> str:
     """Return the line as `key=value` pairs, an error with its traceback."""
     event = _format_error(logger, name, event)
     if event.keys() & {"exception", "stack"}:
-        return _console_traceback(logger, name, event)
+        # What an error quotes, such as a mail, could steer the reader's terminal.
+        return printable(_console_traceback(logger, name, event).expandtabs())
     event.pop("exc_info", None)
     # As plain strings, because the repr of an enum's member is not that of its value.
     plain = {key: str(one) if isinstance(one, str) else one for key, one in event.items()}

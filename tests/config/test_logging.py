@@ -144,6 +144,16 @@ def test_the_console_shows_tracebacks_without_the_values_of_variables():
     assert mail_text not in shown
 
 
+@pytest.mark.req("W-07")
+def test_what_an_error_quotes_does_not_steer_the_terminal():
+    try:
+        raise ValueError("\x1b]0;title\x07\r\x9b31m")  # noqa: TRY301 - for its traceback
+    except ValueError:
+        shown = console_line(exc_info=sys.exc_info(), stranger="\x1b[2J")
+    assert [one for one in shown if not one.isprintable()] == ["\n"] * shown.count("\n")
+    assert "ValueError: \N{REPLACEMENT CHARACTER}]0;title" in shown
+
+
 @pytest.mark.req("O-05")
 def test_a_traceback_quotes_no_value_of_a_statement(lines: Lines):
     said = 'invalid input syntax for type integer: "divorce"'
