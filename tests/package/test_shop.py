@@ -124,12 +124,22 @@ def test_the_steps_of_the_install_page_lead_to_a_completed_job(shop: Shop) -> No
     assert by_id[failed["job_id"]]["status"] == "dlq"
 
 
+def documented(text: str) -> str:
+    """Return the Python code of the install page that has this text."""
+    page = (ROOT / "docs" / "install.md").read_text()
+    (found,) = [
+        block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if text in block
+    ]
+    return found
+
+
 def test_the_extras_work_as_they_are_installed(shop: Shop, wheel: Path) -> None:
     shop.install(wheel, "unfold", "drf_spectacular")
     apps = '"unfold", "unfold.contrib.filters", "interfaces", "rest_framework", "drf_spectacular"'
     shop.edit("shop/settings.py", "INSTALLED_APPS = [", f"INSTALLED_APPS = [{apps}, ")
     assert "tenants.middleware.FirmScopeMiddleware" in shop.manage("check", exit_code=1)
     shop.append("shop/settings.py", 'MIDDLEWARE += ["tenants.middleware.FirmScopeMiddleware"]')
+    shop.append("shop/settings.py", documented("UNFOLD = "))
     shop.append(
         "shop/urls.py",
         """
@@ -163,6 +173,8 @@ def test_the_extras_work_as_they_are_installed(shop: Shop, wheel: Path) -> None:
                      "tenants/auditentry", "tenants/firm"):
             answer = client.get(f"/admin/{page}/")
             assert answer.status_code == 200, (page, answer.status_code)
+            for part in ("admin.css", "admin.js"):
+                assert f"/static/interfaces/{part}" in answer.content.decode()
         assert "Dead letters" in client.get("/admin/").content.decode()
 
         key, _ = issue(boss, Firm.objects.system(), Role.ADMIN, lifetime=None, by=operator())
