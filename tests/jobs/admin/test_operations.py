@@ -363,3 +363,14 @@ def test_help_and_faults_of_a_form_belong_to_their_fields(operator: Client) -> N
     ids = {name for names in told for name in names.split()}
     assert ids <= set(re.findall(r' id="([^"]+)"', form))
     assert re.search(r'id="id_reason_error">\s*<ul[^>]*>\s*<li>This field is required', form)
+
+
+def test_a_set_of_checkboxes_is_a_group_with_the_fields_name_and_faults(
+    firm_admin: Client,
+) -> None:
+    address = reverse("admin:jobs_notificationendpoint_new")
+    form = firm_admin.post(address, {"events": "nothing"}).content.decode()
+    group = '<div class="queue-field" role="group" aria-labelledby="id_events_label"'
+    assert f'{group} aria-describedby="id_events_error">' in form
+    assert re.search(r'id="id_events_label">\s*<label[^>]*>\s*Events', form)
+    assert re.search(r'id="id_events_error">\s*<ul[^>]*>\s*<li>Select a valid choice', form)
