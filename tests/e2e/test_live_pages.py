@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from jobs.models import BulkRun, JobQueue
@@ -99,6 +101,19 @@ def test_a_jobs_page_follows_the_job_but_not_under_the_readers_hands(
     page.evaluate("document.activeElement.blur()")
     refresh(page)
     expect(state).to_contain_text("it went wrong")
+
+
+def test_what_did_not_change_is_not_read_again(open_admin: Open, operator: str, firm: Any) -> None:
+    due = timezone.now() + timedelta(days=400, hours=12)
+    job: JobQueue = apart(lambda: JobQueueFactory(firm=firm, scheduled_at=due))
+    page = open_admin(operator)
+    page.add_init_script(LIVE)
+    page.goto(f"/admin/jobs/jobqueue/{job.pk}/change/")
+    state = page.locator("[data-live=state]")
+    expect(state).to_have_attribute("aria-live", "polite")
+    state.evaluate("element => { element.firstElementChild.known = true; }")
+    refresh(page)
+    assert state.evaluate("element => element.firstElementChild.known") is True
 
 
 def test_a_list_of_bulk_runs_follows_them(open_admin: Open, operator: str, firm: Any) -> None:

@@ -107,10 +107,12 @@ const leadsToSignIn = (answer) => answer.redirected && answer.url.includes("/log
     for (const part of document.querySelectorAll(PARTS)) {
       const name = part.dataset.live;
       const fresh = page.querySelector(name ? `[data-live="${CSS.escape(name)}"]` : `#${part.id}`);
-      if (!fresh || inUse(part) || fresh.innerHTML === shown.get(part)) continue;
+      if (!fresh || inUse(part)) continue;
+      nameIcons(fresh);
+      // Screen readers read what is replaced, also if it is the same.
+      if (fresh.innerHTML === (shown.get(part) ?? part.innerHTML)) continue;
       shown.set(part, fresh.innerHTML);
       part.replaceChildren(...fresh.childNodes);
-      nameIcons(part);
     }
     return true;
   };
