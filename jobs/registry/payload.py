@@ -73,7 +73,18 @@ def made_defaults(payload: JobPayload) -> dict[str, Any]:
     keys = _made_fields(type(payload))
     if not keys or not (missing := keys.keys() - payload.model_fields_set):
         return {}
-    return {keys[name]: plain_value(getattr(payload, name)) for name in missing}
+    return {keys[name]: _as_written(payload, name) for name in missing}
+
+
+def _as_written(payload: JobPayload, name: str) -> Any:
+    """Return a field's value as the schema writes it, such as bytes in base64; see `plain_value`."""
+    value = getattr(payload, name)
+    try:
+        written = payload.model_dump(mode="json", include={name}, by_alias=True, round_trip=True)
+    except ValueError:
+        return value
+    # Empty for a field that dumps leave out.
+    return value if _hides(value) else next(iter(written.values()), plain_value(value))
 
 
 def plain_value(value: object) -> Any:
@@ -85,8 +96,12 @@ def plain_value(value: object) -> Any:
         plain = to_jsonable_python(value, round_trip=True)
     except ValueError:
         return value
-    # Pydantic writes asterisks in place of a secret.
-    return value if any(True for _ in secrets_in(value)) else plain
+    return value if _hides(value) else plain
+
+
+def _hides(value: object) -> bool:
+    """Say whether the value holds a secret, in whose place pydantic writes asterisks."""
+    return any(True for _ in secrets_in(value))
 
 
 def secrets_in(value: object) -> Iterator[object]:

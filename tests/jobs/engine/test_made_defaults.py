@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from pydantic import BaseModel, Field, SecretStr, create_model
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, SecretStr, create_model
 
 from jobs.errors import PayloadInvalid, Retryable
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
@@ -104,6 +104,23 @@ def test_a_part_is_stored_as_it_is_read(firm: Firm, job_types: dict[str, Any]) -
     assert row(job_id).payload["span"] == {"from": 7}
     drain()
     assert row(job_id).result == 7
+
+
+@pytest.mark.parametrize("kind", ["bytes of the schema", "bytes of the field"])
+def test_a_value_is_stored_as_its_schema_writes_it(
+    firm: Firm, job_types: dict[str, Any], kind: str
+) -> None:
+    class Based(JobPayload):
+        if kind == "bytes of the schema":
+            model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+            nonce: bytes = Field(default_factory=lambda: b"\xff\xfe")
+        else:
+            nonce: Base64Bytes = Field(default_factory=lambda: b"\xff\xfe")
+
+    job("test.based", category="export", payload=Based)(lambda payload, ctx: payload.nonce.hex())
+    job_id = enqueue("test.based", firm=firm).job_id
+    drain()
+    assert (row(job_id).last_error, row(job_id).result) == ("", "fffe")
 
 
 @pytest.mark.parametrize(
