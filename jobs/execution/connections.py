@@ -48,14 +48,15 @@ connection_created.connect(_note_opened)
 
 
 def check_after(seconds: float) -> None:
-    """Have Django check this thread's connection before it is used, if it may have been idle so long.
+    """Close this thread's connection if it has broken; it may have been idle for these seconds.
 
     The server ends sessions that are idle for its `idle_session_timeout`. A handler's long call
-    would be repeated by each attempt, because none could store that it was made.
+    would be repeated by each attempt, because none could store that it was made. Django itself
+    would check the connection only in projects that set `CONN_HEALTH_CHECKS`.
     """
     database = transaction.get_connection()
-    if seconds >= IDLE_SECONDS and not in_transaction(database):
-        database.health_check_done = False
+    if seconds >= IDLE_SECONDS and not in_transaction(database) and not database.is_usable():
+        database.close()
 
 
 def atomic_connections() -> list[BaseDatabaseWrapper]:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils.translation import gettext_lazy
 
 from jobs.engine.clock import database_now
@@ -61,8 +61,16 @@ def end_session() -> None:
         other.execute("SELECT pg_terminate_backend(%s, 10000)", [process])
 
 
+@pytest.fixture(params=[True, False], ids=["checked", "unchecked"])
+def health_checks(request, monkeypatch):
+    """Run the test in a project that has Django check its connections, and in one that does not."""
+    connection.ensure_connection()
+    monkeypatch.setattr(transaction.get_connection(), "health_check_enabled", request.param)
+
+
 @postgresql_only
 @unpooled_only
+@pytest.mark.usefixtures("health_checks")
 def test_a_step_is_stored_although_the_server_ended_the_idle_session_meanwhile(add, monkeypatch):
     add()
     ctx = context(take_one())
@@ -73,6 +81,7 @@ def test_a_step_is_stored_although_the_server_ended_the_idle_session_meanwhile(a
 
 @postgresql_only
 @unpooled_only
+@pytest.mark.usefixtures("health_checks")
 def test_a_job_completes_although_the_server_ended_the_idle_session_meanwhile(add):
     job_id = add()
     ctx = context(take_one())
