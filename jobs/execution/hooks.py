@@ -18,6 +18,7 @@ from django.utils.module_loading import import_string
 from jobs.conf import attempt_hooks
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import DeadLettered, Failure, Outcome, Retry, class_path
+from jobs.errors import JobTimeout
 from jobs.execution.events import OUTCOMES, Event, emit, name_of
 
 
@@ -69,19 +70,24 @@ def around_attempt(claim: Claim) -> Iterator[RunningAttempt]:
         claim.attempts >= claim.max_attempts,
     )
     entered: list[tuple[Hook, AbstractContextManager[object]]] = []
-    for hook in _hooks():
-        try:
-            manager = hook(attempt)
-            manager.__enter__()
-            entered.append((hook, manager))
-        except BaseException as error:  # noqa: BLE001 - the job runs, and the worker goes on
-            _tell(hook, error)
     try:
+        for hook in _hooks():
+            try:
+                manager = hook(attempt)
+                manager.__enter__()
+                entered.append((hook, manager))
+            except JobTimeout:
+                # The job's time is up, so its handler must not begin.
+                raise
+            except BaseException as error:  # noqa: BLE001 - the job runs, and the worker goes on
+                _tell(hook, error)
         yield attempt
     finally:
         for hook, manager in reversed(entered):
             try:
                 manager.__exit__(None, None, None)
+            except JobTimeout:
+                raise
             except BaseException as error:  # noqa: BLE001
                 _tell(hook, error)
         # The error's frames would keep the handler's variables alive.

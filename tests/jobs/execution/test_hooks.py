@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,16 +15,19 @@ import sentry_sdk
 from sentry_sdk.envelope import Envelope
 from sentry_sdk.transport import Transport
 
+from jobs.engine.outcomes import Retry
 from jobs.errors import Fatal, Snooze
 from jobs.execution import hooks
+from jobs.execution.context import Signals
 from jobs.execution.hooks import RunningAttempt
 from jobs.execution.telemetry import FAILURES
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from jobs.registry import JobPayload, JobType, job
 from jobs.states import Status
 from jobs.testing import drain
+from jobs.worker.threads import StopReason, ThreadRunner
 from tenants.models import Firm
-from tests.queue_kit import row
+from tests.queue_kit import row, take_one
 from tests.support.waiting import wait_until
 from tests.support.worker_loop import worker_loop, working
 
@@ -159,6 +163,29 @@ def test_a_broken_hook_changes_nothing_and_is_named(
     assert len(lines) == 4
     for hook in (broken, broken_later):
         assert sum(f"subscriber={hook.__module__}.{hook.__name__} " in line for line in lines) == 2
+
+
+def test_a_handler_does_not_begin_if_its_time_is_up_in_a_hook(
+    firm: Firm, job_types: dict[str, JobType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[str] = []
+    job("test.late", category="sync", payload=JobPayload)(lambda payload, ctx: began.append("it"))
+    enqueue("test.late", firm=firm)
+    signals = Signals()
+    runner = ThreadRunner(take_one(), signals, Random(1))
+
+    @contextmanager
+    def slow(attempt: RunningAttempt) -> Iterator[None]:
+        runner.stop(StopReason.TIMEOUT)
+        wait_until(lambda: False, "the timeout is raised here")
+        yield
+
+    monkeypatch.setattr(hooks, "_hooks", lambda: (telling, slow))
+    told.clear()
+    outcome = runner.run()
+    assert isinstance(outcome, Retry)
+    assert outcome.failure.error_class == "jobs.errors.JobTimeout"
+    assert (began, told) == ([], [("test.late", "", "NoneType")])
 
 
 _seen: list[tuple[str, str]] = []
