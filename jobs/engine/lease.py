@@ -45,7 +45,7 @@ class JobLease:
     lease_token: int
 
     def is_held(self) -> bool:
-        """Lock the job's row, whose firm must be in scope; say whether it is still the attempt's."""
+        """Lock the job's row, with its firm in scope; say whether it is still the attempt's."""
         held = JobQueue.objects.filter(
             pk=self.job_id, firm_id=self.firm_id, lease_token=self.lease_token
         )

@@ -1,4 +1,4 @@
-"""The list of dead letters narrows by `resolution`; saved views have it as `decision`, its name before."""
+"""Saved views of dead letters narrow by `resolution`, which was called `decision`."""
 
 from __future__ import annotations
 

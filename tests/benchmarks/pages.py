@@ -128,7 +128,7 @@ def _admin_pages(firm: Any, letter: Any) -> list[str]:
         letters,
         f"{letters}groups/",
         f"{letters}?reason=fatal",
-        f"{letters}?decision=open&category=sync",
+        f"{letters}?resolution=open&category=sync",
         f"{letters}?user=user-21",
         f"{letters}?firm={firm.slug}",
         f"{letters}?q=ValueError",

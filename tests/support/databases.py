@@ -93,7 +93,7 @@ def have_to_itself() -> None:
 
 @contextmanager
 def empty_database(name: str, folder: Path, options: str = "") -> Iterator[str]:
-    """Create an empty database beside this process's own, with PostgreSQL's options; yield its URL."""
+    """Create an empty database with these options beside this process's own; yield its URL."""
     if connection.vendor == "sqlite":
         yield f"sqlite:///{folder / name}.sqlite3"
         return

@@ -83,6 +83,7 @@ def test_a_span_ends_at_the_databases_time(run: Runner, firm: Firm, ahead: int) 
 @pytest.mark.parametrize(
     ("arguments", "count"),
     [
+        (("--resolution", "open"), 2),
         (("--status", "open"), 2),
         (("--status", "discarded"), 1),
         (("--reason", "poison"), 1),
