@@ -86,8 +86,6 @@ def around_attempt(claim: Claim) -> Iterator[RunningAttempt]:
         for hook, manager in reversed(entered):
             try:
                 manager.__exit__(None, None, None)
-            except JobTimeout:
-                raise
             except BaseException as error:  # noqa: BLE001
                 _tell(hook, error)
         # The error's frames would keep the handler's variables alive.

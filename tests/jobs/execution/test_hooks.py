@@ -15,7 +15,7 @@ import sentry_sdk
 from sentry_sdk.envelope import Envelope
 from sentry_sdk.transport import Transport
 
-from jobs.engine.outcomes import Retry
+from jobs.engine.outcomes import Completed, Retry
 from jobs.errors import Fatal, Snooze
 from jobs.execution import hooks
 from jobs.execution.context import Signals
@@ -186,6 +186,25 @@ def test_a_handler_does_not_begin_if_its_time_is_up_in_a_hook(
     assert isinstance(outcome, Retry)
     assert outcome.failure.error_class == "jobs.errors.JobTimeout"
     assert (began, told) == ([], [("test.late", "", "NoneType")])
+
+
+def test_a_handler_that_ended_is_not_run_again_because_a_hook_took_too_long(
+    firm: Firm, job_types: dict[str, JobType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job("test.early", category="sync", payload=JobPayload)(lambda payload, ctx: {"done": True})
+    enqueue("test.early", firm=firm)
+    runner = ThreadRunner(take_one(), Signals(), Random(1))
+
+    @contextmanager
+    def slow(attempt: RunningAttempt) -> Iterator[None]:
+        yield
+        runner.stop(StopReason.TIMEOUT)
+        wait_until(lambda: False, "the timeout is raised here")
+
+    monkeypatch.setattr(hooks, "_hooks", lambda: (slow,))
+    outcome = runner.run()
+    assert isinstance(outcome, Completed)
+    assert outcome.result == {"done": True}
 
 
 _seen: list[tuple[str, str]] = []
