@@ -59,7 +59,9 @@ class AccountSerializer(FirmRowSerializer):
     held_until = TimestampField(
         "Gmail asked for fewer requests: no job calls Gmail before this time."
     )
-    last_error = NullableTextField("The last error that Gmail answered.")
+    last_error = NullableTextField(
+        "The last error that Gmail answered, or that a worker lacks the key of the token."
+    )
     last_error_at = TimestampField()
     delete_mail_at = TimestampField("When the mail of a disconnected mailbox is deleted.")
     created_at = TimestampField()

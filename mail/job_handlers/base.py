@@ -150,6 +150,15 @@ def _kept_errors(account: MailAccount) -> Iterator[None]:
 
 
 @contextmanager
+def waiting_for_keys() -> Iterator[None]:
+    """Let a job that decrypts outside of `mailbox` wait, too, while its worker lacks the key."""
+    try:
+        yield
+    except NoEncryptionKey as error:
+        raise Snooze(str(error), seconds=KEY_SECONDS) from error
+
+
+@contextmanager
 def failing_at_last(ctx: JobContext, fail: Callable[[str], None]) -> Iterator[None]:
     """Call `fail` with a text that quotes no mail if no further attempt will be made."""
     try:

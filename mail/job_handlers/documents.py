@@ -25,6 +25,7 @@ from mail.job_handlers.base import (
     AccountPayload,
     mailbox,
     mailbox_key,
+    waiting_for_keys,
 )
 from mail.models import Document, DocumentStatus, ScanResult
 from mail.services.documents import documents
@@ -150,7 +151,7 @@ def extract(payload: DocumentPayload, ctx: JobContext) -> dict[str, Any] | None:
         extraction = extract_text(bytes(document.content), kind, document_limits())
         if extraction.interrupted and not ctx.is_last_attempt:
             raise Retryable(f"{INTERRUPTED}: {extraction.reason}")
-    with ctx.transaction() as tx:
+    with waiting_for_keys(), ctx.transaction() as tx:
         if kind is None:
             tx.result = documents.end_document(document, Unread.WRONG_TYPE)
         elif extraction is None:

@@ -7,20 +7,25 @@ from unittest.mock import patch
 
 import pytest
 from django.db.models import Q
+from django.test import override_settings
 from pytest_django import Settings
 
+from jobs.engine.outcomes import Completed, Snoozed
 from jobs.errors import Retryable
 from jobs.queue import enqueue
 from jobs.testing import assert_idempotent, run_job
 from mail.documents import extract
+from mail.job_handlers.base import KEY_SECONDS
 from mail.job_handlers.documents import INTERRUPTED
 from mail.models import Connection, Document, MailAccount, Message, RequestKind
 from mail.services.documents import documents
 from mail.services.documents.documents import set_reading
 from mail.services.documents.search import find_messages
 from mail.services.exports.requests import request_data
+from mail.services.exports.suppression import suppress
 from mail.services.mailboxes.accounts import open_account
 from tenants.audit import SERVICE
+from tenants.key_ring import new_key
 from tenants.models import Firm
 from tenants.scope import firm_scope
 from tests.mail.document_kit import (
@@ -34,6 +39,7 @@ from tests.mail.document_kit import (
     with_attachments,
 )
 from tests.mail.mail_kit import Mailbox, drain, drain_later, jobs, only, stored, without_drafts
+from tests.queue_kit import later
 from tests.support.ports import reserved_port
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-06")]
@@ -288,3 +294,17 @@ def test_an_erased_person_leaves_no_trace_in_attachments(mailbox: Mailbox) -> No
     ] * 2
     assert (found(mailbox.firm, "eva"), found(mailbox.firm, "kohlrabi")) == (0, 0)
     assert found(mailbox.firm, "files") == 2
+
+
+def test_while_a_worker_lacks_the_suppression_lists_key_attachments_wait(
+    mailbox: Mailbox,
+) -> None:
+    receive(mailbox, ("a.txt", WORD.encode()))
+    with firm_scope(mailbox.firm):
+        suppress(mailbox.firm.pk, "eva@x.example")
+    with override_settings(FIELD_ENCRYPTION_KEYS=[new_key()]):
+        assert {type(one) for one in drain()} == {Completed, Snoozed}
+    assert only(jobs("text_extract")).attempts == 0
+    with later(KEY_SECONDS):
+        drain()
+    assert only(stored(Document)).status == "read"
