@@ -98,7 +98,7 @@ class GmailClient:
     def get_messages(
         self, message_ids: Sequence[str], fmt: MessageFormat = "full"
     ) -> Iterator[dict[str, Message | GmailError]]:
-        """Yield the messages, or their errors, by message id: those of one request after another."""
+        """Yield the messages, or their errors, by message id: a request's after another's."""
         for start in range(0, len(message_ids), MAX_BATCH):
             yield self._batch(message_ids[start : start + MAX_BATCH], fmt)
 

@@ -1,4 +1,4 @@
-"""Google's OAuth: the scopes, the consent page, tokens for its code, new access tokens, revocation."""
+"""Google's OAuth: scopes, the consent page, tokens for its code, new access tokens, revocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that look for new mail: `sync`, `history.sync.gmail`, `backfill.gmail`; `watch.renew.gmail`."""
+"""Look for new mail: `sync`, `history.sync.gmail`, `backfill.gmail`, `watch.renew.gmail`."""
 
 from __future__ import annotations
 

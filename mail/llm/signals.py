@@ -1,4 +1,4 @@
-"""The signals that the offline classifier weighs: of payments, of tasks, for and against an answer."""
+"""What the offline classifier weighs: signals of payments, of tasks, for and against an answer."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def _create_draft(account: MailAccount, gmail: GmailClient, outbound: OutboundMe
 
 
 def _end_unsent(gmail: GmailClient, outbound: OutboundMessage) -> None:
-    """End a message that the mailbox no longer sends; an earlier attempt may have sent it already."""
+    """End a message that the mailbox no longer sends; an earlier attempt may have sent it."""
     if not outbound.may_be_sent:
         end_send(outbound, OutboundStatus.CANCELED, SUGGESTS_ONLY)
     elif not _note_if_sent(gmail, outbound):
