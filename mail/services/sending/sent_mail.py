@@ -11,6 +11,7 @@ from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailHistoryExpired, GmailNotFound
 from mail.gmail.mime import NAMELESS, OUTBOUND_HEADER
 from mail.models import Approval, OutboundMessage, OutboundStatus
+from mail.rules.automated import is_auto_submitted
 from mail.services.drafting.gmail_drafts import GmailDraft, content_hash, read_draft
 from mail.services.sending.loop_guard import ANSWERED, is_persons_answer
 from mail.services.sending.outbound import outgoing_mail
@@ -78,13 +79,14 @@ def overtaken(gmail: GmailClient, outbound: OutboundMessage) -> str:
 
 
 def _is_another_reply(headers: Headers, outbound: OutboundMessage) -> bool:
-    """Say whether this is another message by which Mailroom has answered the same one.
+    """Say whether this is another automatic reply of Mailroom's to the same message.
 
-    Its row is missing from a database that was restored from an earlier backup.
+    Its row may be missing: the database may have been restored from an earlier backup.
     """
     answered = (headers.get("In-Reply-To") or "").strip()
-    is_ours = OUTBOUND_HEADER in headers and not _is_it(headers, outbound)
-    return is_ours and answered == outbound.in_reply_to != ""
+    is_ours = OUTBOUND_HEADER in headers and is_auto_submitted(headers)
+    is_other = is_ours and not _is_it(headers, outbound)
+    return is_other and answered == outbound.in_reply_to != ""
 
 
 def delete_unsent(gmail: GmailClient, outbound: OutboundMessage) -> bool:

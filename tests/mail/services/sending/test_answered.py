@@ -130,8 +130,12 @@ def test_a_message_thrown_away_while_the_reply_waits_is_not_answered(
 
 @pytest.mark.parametrize(
     ("to", "headers"),
-    [("Ben <ben@customer.example>", {}), (ANNA, {"Auto_Submitted": "auto-replied"})],
-    ids=["to somebody else", "by a machine"],
+    [
+        ("Ben <ben@customer.example>", {}),
+        ("Ben <ben@customer.example>", {"X_Mailroom_Message": "0198c7a2"}),
+        (ANNA, {"Auto_Submitted": "auto-replied"}),
+    ],
+    ids=["to somebody else", "to somebody else, by Mailroom", "by a machine"],
 )
 def test_what_is_no_answer_of_the_owners_changes_nothing(
     box: Mailbox, to: str, headers: dict[str, str]
