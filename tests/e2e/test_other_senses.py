@@ -96,10 +96,9 @@ def test_high_contrast_leaves_the_marks_that_tell_apart(
     background = "element => getComputedStyle(element, '::before').backgroundColor"
     legend = page.locator(".queue-legend").first.locator("span")
     assert len({one.evaluate(background) for one in legend.all()}) == 2
-    border = "element => getComputedStyle(element).fontWeight"
-    assert [one.evaluate(border) for one in page.locator(".queue-ranges a").all()] == [
-        *("400", "600", "400")
-    ]
+    weight = "element => getComputedStyle(element).fontWeight"
+    ranges = page.locator(".queue-ranges a").all()
+    assert [one.evaluate(weight) for one in ranges] == ["400", "600", "400"]
     page.goto("/admin/jobs/deadletterqueue/groups/")
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     bar = page.locator(".queue-trend span").last
